@@ -1,0 +1,36 @@
+/* The fleet core: which replica serves a request. It hears residency and load from the replicas and never guesses them:
+ * `outstanding` is its own count, the rest is as reported. (Jobs, quotas and money join it later.) */
+#ifndef FLEET_FLEET_H
+#define FLEET_FLEET_H
+
+#include "fleet/event.h"
+#include "policy/policy.h"
+
+struct fleet;
+
+struct fleet_config {
+    uint64_t salt;
+    uint32_t replicas_max;     /* <= 1024 */
+    uint32_t nodes_max;
+    uint32_t bases_max;
+    uint32_t adapters_max;     /* adapter indexes are below or equal to it; one live version of each is tracked */
+    uint32_t requests_max;     /* outstanding */
+    const struct route_policy *route;
+    uint32_t bound_milli;      /* see fleet/view.h */
+    uint32_t bound_add;
+    /* Hot adapters (affinity): an adapter gets a k-th home while its share of the pool's recent requests exceeds
+     * (k - 1) * hot_share_milli / 1000 of one replica's fair share; it loses it again below cool_milli of that line. */
+    uint32_t hot_share_milli;  /* 500 */
+    uint32_t cool_milli;       /* 750: the hysteresis */
+    int64_t rate_half_life_ns; /* of the request counters behind it; 60 s */
+};
+
+size_t fleet_bytes(const struct fleet_config *config);
+struct fleet *fleet_create(void *memory, size_t memory_bytes, const struct fleet_config *config);
+void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out);
+int64_t fleet_wakeup_at_ns(const struct fleet *fleet);
+void fleet_check(const struct fleet *fleet);
+uint64_t fleet_digest(const struct fleet *fleet);
+uint32_t fleet_outstanding(const struct fleet *fleet, replica_id replica);
+
+#endif

@@ -1,0 +1,41 @@
+/* What a routing policy sees. Read-only. */
+#ifndef FLEET_VIEW_H
+#define FLEET_VIEW_H
+
+#include "fleet/event.h"
+
+struct fleet_replica {
+    uint32_t outstanding;      /* routed and not yet done */
+    uint32_t waiting;          /* as last reported */
+    uint32_t kv_free_permille; /* as last reported */
+    uint32_t generation;
+    base_id base;
+    node_id node;
+    bool up;
+};
+
+struct fleet_view {
+    uint64_t salt;
+    const struct fleet_replica *replicas; /* [replicas_max], by replica index */
+    uint32_t replicas_max;
+    /* Knobs of bounded and affinity, fixed point. */
+    uint32_t bound_milli;     /* busy: outstanding > bound * mean of the pool + bound_add; 1250 */
+    uint32_t bound_add;       /* 4 */
+};
+
+/* One request to place. */
+struct fleet_ask {
+    request_id request;
+    adapter_id adapter;
+    tenant_id tenant;
+    const uint16_t *pool;       /* replica indexes that are up and serve the base, ascending; pool_count >= 1 */
+    uint32_t pool_count;
+    uint64_t pool_ordinal;      /* requests routed in this pool before this one */
+    uint64_t pool_outstanding;  /* sum over the pool */
+    uint32_t homes;             /* how many home replicas the adapter's rate needs now, 1..pool_count */
+    const uint64_t *gpu_bits;   /* replica indexes that hold the adapter in a slot; NULL: none known */
+    const uint64_t *host_bits;  /* replica indexes whose node holds it in host memory; NULL: none known */
+    enum route_reason *reason;  /* the policy may say more than ROUTE_POLICY */
+};
+
+#endif

@@ -1,0 +1,36 @@
+/* The node core: one byte-accurate cache of adapters in a node's host memory, over the object store. Many wants of one
+ * adapter cause one FETCH, and all of them get READY. A want that finds every byte pinned waits; it does not fail. An
+ * adapter larger than the whole tier is passed through: fetched for its wants alone and dropped after the last UNWANT
+ * (it is counted against loads, never against the capacity). More READYs than a step may say are said in the next:
+ * node_wakeup_at_ns() then equals the event's at_ns. */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include "cache/cache.h"
+#include "node/event.h"
+
+struct node;
+
+struct node_config {
+    struct cache_config host;  /* unit CACHE_BYTES; capacity 0: no host tier, every want is passed through */
+    uint32_t wants_max;        /* wants not yet unwanted; the host keeps below it (checked) */
+    uint32_t fetches_max;      /* in flight at once; more wait in order */
+};
+
+struct node_state {
+    uint64_t used_bytes;
+    uint32_t adapters;
+    uint32_t fetching;
+    uint32_t waiting; /* wants without READY */
+    struct cache_counts cache;
+};
+
+size_t node_bytes(const struct node_config *config);
+struct node *node_create(void *memory, size_t memory_bytes, const struct node_config *config);
+void node_step(struct node *node, const struct node_event *event, struct node_commands *out);
+int64_t node_wakeup_at_ns(const struct node *node);
+void node_check(const struct node *node);
+uint64_t node_digest(const struct node *node);
+struct node_state node_state(const struct node *node);
+
+#endif
