@@ -1,0 +1,131 @@
+/* The numbers a person sees, of one variant: fixed size, plain values. The table, the JSON, the plots and the page are
+ * all printed from this. */
+#ifndef RESULTS_SUMMARY_H
+#define RESULTS_SUMMARY_H
+
+#include <stdio.h>
+
+#include "base/histogram.h"
+#include "base/ids.h"
+
+/* Where a request's time went; exact integers that add up to its latency. */
+#define BLAME_LIST(X)                                                                              \
+    X(QUEUE, "queue", "waiting for a batch, for no other reason below")                            \
+    X(SLOT_WAIT, "slot_wait", "no GPU slot could be freed for its adapter")                        \
+    X(STORE, "store", "its adapter came from the object store: first byte and transfer")           \
+    X(HOST, "host", "its adapter was decrypted and verified, or waited for room or a fetch in host memory") \
+    X(LINK, "link", "its adapter was copied from host to GPU, or waited for that link")            \
+    X(PREFILL, "prefill", "its prompt was being computed")                                         \
+    X(INTERFERENCE, "interference", "steps were longer, or passed it by, for others' prompts")     \
+    X(DECODE, "decode", "its tokens were being produced")                                          \
+    X(RECOMPUTE, "recompute", "it lost its KV blocks and caught up again")
+enum blame {
+#define X(name, text, about) BLAME_##name,
+    BLAME_LIST(X)
+#undef X
+    BLAME_COUNT
+};
+
+/* Requests by what they needed: base; warm: the adapter was in a GPU slot; host, store: it was not. ALL: together. */
+#define CLASS_LIST(X) X(ALL, "all") X(BASE, "base") X(WARM, "warm") X(HOST, "host") X(STORE, "store")
+enum request_class {
+#define X(name, text) CLASS_##name,
+    CLASS_LIST(X)
+#undef X
+    CLASS_COUNT
+};
+
+#define METRIC_LIST(X) X(TTFT, "ttft") X(TPOT, "tpot") X(E2E, "e2e")
+enum metric {
+#define X(name, text) METRIC_##name,
+    METRIC_LIST(X)
+#undef X
+    METRIC_COUNT
+};
+
+struct latency {
+    uint64_t count;
+    double mean_ns;
+    int64_t p50_ns;
+    int64_t p90_ns;
+    int64_t p99_ns;
+    int64_t max_ns;
+};
+
+#define BLAME_BANDS 4 /* mean composition of the requests around e2e p50, p90, p99, and of all */
+struct blame_band {
+    char label[16];     /* "all", "p50", "p90", "p99" */
+    uint64_t count;
+    double mean_ns[BLAME_COUNT];
+};
+
+/* What the engine counted. */
+struct run_facts {
+    int64_t warmup_until_ns;
+    int64_t arrivals_end_ns;
+    int64_t end_ns;             /* of the last event */
+    uint64_t events;
+    uint64_t engine_steps;
+    uint64_t runs;              /* plans executed; steps / runs is the folding */
+    uint64_t digest;
+    double wall_s;              /* how long the simulation took */
+    bool partial;
+    uint64_t gpus;
+    uint64_t kv_tokens_per_replica; /* of the first pool */
+    uint64_t slots_capacity;        /* of the first pool, bytes or count */
+    uint64_t node_hits;
+    uint64_t node_misses;
+    uint64_t evictions;
+    uint64_t route_home;
+    uint64_t route_overflow;
+    uint64_t little_area_ns;    /* integral of the number in the system over the whole run: equals the sum of sojourns */
+    uint64_t little_sum_ns;
+    double busy_ns;             /* summed over replicas, in the measured window */
+    const char *notes;          /* of the source; copied */
+};
+
+struct summary {
+    char name[64];
+    char variant[64];
+    uint64_t seed;
+    struct run_facts facts;
+    char notes[2048];
+    double measured_s;          /* warm-up to the end of arrivals */
+    uint64_t arrived;           /* in the measured window */
+    uint64_t completed;
+    uint64_t refused;
+    uint64_t overload;
+    uint64_t timeouts;
+    uint64_t unfinished;
+    uint64_t by_reason[16];     /* of refused */
+    struct latency latency[CLASS_COUNT][METRIC_COUNT];
+    uint64_t good;              /* completed within the objective */
+    double goodput_per_s;
+    double requests_per_s;      /* completed in the measured window a second */
+    double output_tokens_per_s;
+    double total_tokens_per_s;
+    /* p50 of the class over p50 of base requests; NaN when there are too few of either (100). */
+    double e2e_over_base[CLASS_COUNT];
+    double ttft_over_base[CLASS_COUNT];
+    struct blame_band blame[BLAME_BANDS];
+    uint64_t tier_count[TIER_COUNT]; /* completed requests by where the adapter was found */
+    double gpu_hit_ratio;       /* warm / adapter requests; NaN without any */
+    double loads_per_s;
+    double kv_share_mean, kv_share_max;
+    double slots_pinned_share_mean;
+    double gpu_busy_share;
+    double waiting_mean, waiting_max;
+    uint64_t preempted_requests;
+    uint64_t recomputed_tokens;
+    double jain;                /* over tenants: output tokens a second of their requests' time; 1: equal */
+    uint64_t tenants_served;
+    /* Saturation. */
+    bool saturated;
+    double rho;                 /* offered work over what was done; > 1: the backlog grows */
+    double backlog_slope_per_s; /* requests in the system, least squares over the measured window */
+};
+
+/* Machine-readable: one JSON object on one line. */
+void summary_json(FILE *out, const struct summary *summary);
+
+#endif

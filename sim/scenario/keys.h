@@ -1,0 +1,215 @@
+/* Every key a scenario file may hold: one table a section, from which the struct, the parser, the checks, `scenario keys`
+ * and the documentation follow. A key's unit is the last word of its name; every key has a default.
+ *
+ * X(kind, field, default, min, max, choices, about)
+ *   TEXT   char[KEY_TEXT_MAX]   min, max unused
+ *   COUNT  uint64_t             whole numbers; 12e9 is read as one
+ *   REAL   double
+ *   FLAG   bool                 true, false
+ *   CHOICE uint32_t             index into `choices`, "a|b|c"; the enums below name them in the same order
+ *   LIST   struct key_list      [8, 16, 32]
+ *   EVICT, QUEUE, ROUTE  char[KEY_TEXT_MAX], a policy's name */
+#ifndef SCENARIO_KEYS_H
+#define SCENARIO_KEYS_H
+
+#include "base/base.h"
+
+#define KEY_TEXT_MAX 256
+#define KEY_LIST_MAX 16
+#define POOLS_MAX 16
+
+struct key_list {
+    uint32_t count;
+    double values[KEY_LIST_MAX];
+};
+
+/* The top of the file. */
+#define RUN_KEYS(X)                                                                                                     \
+    X(TEXT, name, "unnamed", 0, 0, NULL, "what the report calls it")                                                    \
+    X(TEXT, about, "", 0, 0, NULL, "one sentence for the reader of the report")                                         \
+    X(COUNT, seed, "1", 0, 1e18, NULL, "of every random stream")                                                        \
+    X(REAL, duration_s, "600", 0.001, 1e9, NULL, "arrivals end here; what is in flight is finished and counted")        \
+    X(REAL, warmup_s, "0", 0, 1e9, NULL, "requests that arrive before this are left out of every statistic")            \
+    X(COUNT, warmup_requests, "0", 0, 1e12, NULL, "the same by count; the later of the two holds")                      \
+    X(REAL, drain_max_s, "3600", 0, 1e9, NULL, "after the last arrival, give up on what is not finished by then")       \
+    X(REAL, sample_s, "1", 0.001, 86400, NULL, "interval of the time series")                                           \
+    X(COUNT, sample_rows_max, "20000", 10, 1e7, NULL, "a longer series is thinned by doubling its interval")            \
+    X(REAL, report_ms, "100", 1, 1e6, NULL, "how often a replica reports its state to the fleet")                       \
+    X(FLAG, single_step, "false", 0, 0, NULL, "one event an engine step instead of folding equal ones; equal results")  \
+    X(COUNT, requests_max, "1048576", 1, 1048576, NULL, "requests in flight in the whole fleet; more are refused (overload)")
+
+/* slo: what counts as good. */
+#define SLO_KEYS(X)                                                                                                     \
+    X(REAL, ttft_ms, "1000", 0, 1e9, NULL, "time to first token; 0: not part of the objective")                         \
+    X(REAL, tpot_ms, "50", 0, 1e9, NULL, "mean time per output token after the first; 0: not part of it")               \
+    X(REAL, e2e_s, "0", 0, 1e9, NULL, "end to end; 0: not part of it")
+
+#define FLEET_KEYS(X)                                                                                                   \
+    X(ROUTE, route, "affinity", 0, 0, NULL, "which replica serves a request: see berth-sim policies")                   \
+    X(REAL, bound, "1.25", 1, 100, NULL, "a replica is busy above bound x the pool's mean outstanding + bound_add")     \
+    X(COUNT, bound_add_count, "4", 0, 1e6, NULL, "see bound")                                                           \
+    X(REAL, hot_share, "0.5", 0.01, 100, NULL, "an adapter gets another home for each such part of a replica's fair share of requests") \
+    X(REAL, cool_ratio, "0.75", 0.01, 1, NULL, "and loses it below this part of the line it got it at")                 \
+    X(REAL, rate_half_life_s, "60", 0.1, 1e6, NULL, "of the request counters behind hot_share")
+
+/* pool: the defaults of every pool, or the only pool; pools: a list of them. */
+#define POOL_KEYS(X)                                                                                                    \
+    X(TEXT, name, "", 0, 0, NULL, "shown in reports; empty: the base and the GPU")                                      \
+    X(TEXT, base, "llama-8b", 0, 0, NULL, "a named shape (berth-sim estimate --shapes) or the path of a config.json")   \
+    X(TEXT, gpu, "h100", 0, 0, NULL, "a profile of scenarios/hardware, or a path ending in .yaml")                      \
+    X(REAL, traffic_share, "1", 0, 1e6, NULL, "this base's part of the requests, relative to the other bases'")         \
+    X(COUNT, replicas, "1", 1, 1024, NULL, "copies of the base")                                                        \
+    X(COUNT, tp, "1", 1, 64, NULL, "tensor-parallel degree: GPUs a replica")                                            \
+    X(COUNT, gpus_per_node, "8", 1, 64, NULL, "GPUs that share a host's memory and its link to the store")              \
+    X(COUNT, rows_max, "256", 1, 65536, NULL, "sequences in a batch")                                                   \
+    X(COUNT, token_budget, "2048", 1, 1e6, NULL, "tokens in one step, decodes and prefill chunks together")             \
+    X(CHOICE, batching, "chunked", 0, 0, "chunked|prefill-first", "prefill-first: prompts stop all decoding, as in S-LoRA") \
+    X(QUEUE, queue, "fcfs", 0, 0, NULL, "which waiting request goes next")                                              \
+    X(COUNT, waiting_max, "16384", 1, 500000, NULL, "requests a replica holds, running ones included; more are refused (overload)") \
+    X(COUNT, max_loras, "32", 1, 65534, NULL, "distinct adapters in a batch")                                           \
+    X(COUNT, passes_max, "64", 0, 1e6, NULL, "how many later requests may be admitted before one that max_loras or slots hold back") \
+    X(REAL, slots_bytes, "12e9", 0, 1e13, NULL, "room for resident adapters on a replica's GPUs together")              \
+    X(COUNT, slots_count, "0", 0, 65534, NULL, "count slots instead of bytes; 0: bytes")                                \
+    X(EVICT, evict, "lru", 0, 0, NULL, "what leaves the GPU slots")                                                     \
+    X(COUNT, loads_max, "4", 1, 1024, NULL, "adapters on their way to a replica at once")                               \
+    X(COUNT, prefetch_max, "32", 0, 1e6, NULL, "waiting requests beyond the admitted ones whose adapters are fetched ahead") \
+    X(REAL, memory_share, "0.9", 0.1, 1, NULL, "of GPU memory that may be used")                                        \
+    X(REAL, reserve_bytes, "0", 0, 1e12, NULL, "a GPU: kept free beside that")                                          \
+    X(REAL, kv_bytes, "0", 0, 1e14, NULL, "the KV pool of a replica; 0: what memory leaves")                            \
+    X(COUNT, block_tokens, "16", 1, 256, NULL, "tokens of a KV block; a power of two")                                  \
+    X(COUNT, kv_watermark_permille, "10", 0, 900, NULL, "of the KV pool that admission keeps free")                     \
+    X(REAL, prompt_weight, "1", 0, 1000, NULL, "virtual token counters: service of a prompt token")                     \
+    X(REAL, output_weight, "2", 0, 1000, NULL, "and of an output token")                                                \
+    X(REAL, host_bytes, "1e12", 0, 1e15, NULL, "a node's memory for adapters; 0: none, each load comes from the store") \
+    X(FLAG, host_warm, "false", 0, 0, NULL, "start with the host tier filled, the most popular adapters first")         \
+    X(EVICT, host_evict, "lru", 0, 0, NULL, "what leaves host memory")                                                  \
+    X(COUNT, fetches_max, "16", 1, 4096, NULL, "adapters on their way from the store to a node at once")                \
+    X(COUNT, fetch_connections, "8", 1, 1024, NULL, "connections an adapter is fetched over")                           \
+    X(CHOICE, lora_cost, "ours", 0, 0, "ours|vllm|slora", "whose kernels a step pays for")                              \
+    X(REAL, step_jitter, "0", 0, 1, NULL, "relative width of a uniform noise on step times, hashed from replica and step")
+
+/* pool.step: overrides of the GPU profile's step model; -1: the profile's. */
+#define STEP_KEYS(X)                                                                                                    \
+    X(REAL, fixed_us, "-1", -1, 1e9, NULL, "t0: a step's cost before any work")                                         \
+    X(REAL, row_us, "-1", -1, 1e9, NULL, "c_row: a sequence's cost in a step (sampling, bookkeeping)")                  \
+    X(REAL, weights_efficiency, "-1", -1, 1, NULL, "e_w: of memory bandwidth when weights are read")                    \
+    X(REAL, kv_efficiency, "-1", -1, 1, NULL, "e_kv")                                                                   \
+    X(REAL, flops_efficiency, "-1", -1, 1, NULL, "e_f: of peak in the linear layers")                                   \
+    X(REAL, attention_efficiency, "-1", -1, 1, NULL, "e_a: of peak in prefill attention")                               \
+    X(REAL, lora_bytes_efficiency, "-1", -1, 1, NULL, "of memory bandwidth when adapters are read")                     \
+    X(REAL, lora_flops_efficiency, "-1", -1, 1, NULL, "of peak in LoRA's products")                                     \
+    X(REAL, launch_us, "-1", -1, 1e6, NULL, "one LoRA kernel launch")                                                   \
+    X(REAL, slora_rank_us, "-1", -1, 1e6, NULL, "lora_cost slora: a unit of summed rank over the rows of a step")       \
+    X(REAL, slora_fixed_us, "-1", -1, 1e9, NULL, "lora_cost slora: once a step with any adapter")
+
+#define WORKLOAD_KEYS(X)                                                                                                \
+    X(CHOICE, source, "generated", 0, 0, "generated|trace|sessions", "where requests come from")                        \
+    X(COUNT, requests_max, "0", 0, 1e12, NULL, "stop after so many; 0: only duration_s ends it")                        \
+    X(COUNT, tenants, "50", 1, 1e6, NULL, "customers; each adapter belongs to one")                                     \
+    X(REAL, tenant_alpha, "0", 0, 10, NULL, "Zipf exponent of tenants' shares of the adapters; 0: equal")               \
+    X(REAL, timeout_s, "0", 0, 1e6, NULL, "a client gives up after this; 0: never")                                     \
+    X(COUNT, retries_max, "0", 0, 100, NULL, "and tries again so often")                                                \
+    X(REAL, retry_delay_s, "1", 0, 1e6, NULL, "after so long, doubled each time")                                       \
+    X(CHOICE, announced_output, "exact", 0, 0, "exact|max", "what the scheduler is told of an answer's length: itself, or output.max_tokens")
+
+/* workload.trace */
+#define TRACE_KEYS(X)                                                                                                   \
+    X(CHOICE, format, "azure", 0, 0, "azure|burstgpt|mooncake|alibaba-lora|csv", "see berth-sim trace --help")          \
+    X(TEXT, path, "", 0, 0, NULL, "plain, .gz or .zst; relative to the scenario file")                                  \
+    X(TEXT, path_fallback, "", 0, 0, NULL, "used, and said so, when `path` does not exist")                             \
+    X(REAL, time_scale, "1", 1e-6, 1e6, NULL, "arrival times are multiplied by this: 0.5 doubles the rate")             \
+    X(FLAG, lenient, "false", 0, 0, NULL, "skip bad lines and count them instead of stopping")                          \
+    X(REAL, backward_tolerance_s, "0", 0, 1e6, NULL, "with lenient: how far back a time may step and be taken as equal to the last") \
+    X(TEXT, time_column, "", 0, 0, NULL, "csv: name or number (from 1) of the arrival time")                            \
+    X(CHOICE, time_unit, "s", 0, 0, "s|ms|us|ns|datetime", "csv: of the time column")                                   \
+    X(TEXT, prompt_column, "", 0, 0, NULL, "csv; empty: the scenario's prompt law")                                     \
+    X(TEXT, output_column, "", 0, 0, NULL, "csv; empty: the scenario's output law")                                     \
+    X(TEXT, adapter_column, "", 0, 0, NULL, "csv; empty: the scenario assigns adapters; an empty cell or 0 is the base") \
+    X(TEXT, tenant_column, "", 0, 0, NULL, "csv; empty: the adapter's tenant")
+
+/* workload.arrivals */
+#define ARRIVAL_KEYS(X)                                                                                                 \
+    X(CHOICE, process, "poisson", 0, 0, "poisson|gamma|mmpp|even", "gamma: renewal with arrivals.cv; mmpp: two rates in turn") \
+    X(REAL, rate_per_s, "10", 1e-9, 1e9, NULL, "mean over the run, before the daily shape's phase")                     \
+    X(REAL, cv, "1", 0.01, 100, NULL, "gamma: coefficient of variation of the gaps")                                    \
+    X(REAL, burst_ratio, "5", 1, 1e6, NULL, "mmpp: rate in a burst over the rate outside")                              \
+    X(REAL, burst_s, "30", 0.001, 1e6, NULL, "mmpp: mean length of a burst")                                            \
+    X(REAL, calm_s, "270", 0.001, 1e6, NULL, "mmpp: mean length between bursts")                                        \
+    X(REAL, diurnal_amplitude, "0", 0, 1, NULL, "rate x (1 + amplitude sin): 0.5 swings between half and one and a half") \
+    X(REAL, diurnal_peak_h, "15", 0, 24, NULL, "hour of the day of the peak; runs start at midnight of a Monday")       \
+    X(REAL, weekend_ratio, "1", 0, 10, NULL, "rate on days 6 and 7 over that of the others")
+
+/* workload.prompt and workload.output */
+#define LENGTH_KEYS(X)                                                                                                  \
+    X(CHOICE, law, "lognormal", 0, 0, "lognormal|uniform|geometric|exponential|constant|empirical", "empirical: drawn from the rows of a trace") \
+    X(REAL, mean_tokens, "512", 1, 1e7, NULL, "of the law before it is cut to its bounds")                              \
+    X(REAL, sigma, "1", 0, 10, NULL, "lognormal: deviation of the logarithm")                                           \
+    X(COUNT, min_tokens, "1", 1, 1e7, NULL, "cut below; uniform: the least")                                            \
+    X(COUNT, max_tokens, "8000", 1, 1e7, NULL, "cut above; uniform: the greatest")                                      \
+    X(TEXT, trace_path, "", 0, 0, NULL, "empirical: an Azure file (prompt or output column by section)")
+
+/* workload.adapters */
+#define ADAPTER_KEYS(X)                                                                                                 \
+    X(COUNT, count, "1000", 0, 1e7, NULL, "adapters in all; 0: base only")                                              \
+    X(CHOICE, law, "zipf", 0, 0, "zipf|power|uniform|distinct|empirical", "power: index = floor(U^(1/alpha) n), alpha 1 is uniform; distinct: each request the next one") \
+    X(REAL, alpha, "1", 0.001, 10, NULL, "exponent of zipf or power")                                                   \
+    X(TEXT, counts_path, "", 0, 0, NULL, "empirical: a file with one weight a line")                                    \
+    X(REAL, base_share, "0", 0, 1, NULL, "of requests that name no adapter")                                            \
+    X(LIST, ranks, "[16]", 1, 4096, NULL, "adapters take these in turn, by rank_weights")                               \
+    X(LIST, rank_weights, "[]", 0, 1e6, NULL, "empty: equal")                                                           \
+    X(CHOICE, modules, "all", 0, 0, "all|attention", "which matrices carry LoRA: seven, or q k v o")                    \
+    X(REAL, drift_per_h, "0", 0, 1e6, NULL, "part of the popularity ranks that change places with a random one, an hour") \
+    X(REAL, churn_per_h, "0", 0, 1e6, NULL, "part of the adapters replaced by new ones (same popularity, cold), an hour") \
+    X(REAL, update_per_h, "0", 0, 1e6, NULL, "new versions of an adapter, an hour: the old one is never served again")
+
+/* workload.sessions: closed loop */
+#define SESSION_KEYS(X)                                                                                                 \
+    X(COUNT, users, "100", 1, 500000, NULL, "each waits for an answer, thinks, asks again")                             \
+    X(REAL, think_s, "10", 0, 1e6, NULL, "mean, exponential")                                                           \
+    X(REAL, turns, "5", 1, 1e6, NULL, "mean requests of a session (geometric); then the user starts another with another adapter") \
+    X(FLAG, grow_prompt, "true", 0, 0, NULL, "each turn's prompt contains the turns before it, up to prompt.max_tokens")
+
+enum key_batching { KEY_BATCHING_CHUNKED, KEY_BATCHING_PREFILL_FIRST };
+enum key_lora_cost { KEY_LORA_OURS, KEY_LORA_VLLM, KEY_LORA_SLORA };
+enum key_source { KEY_SOURCE_GENERATED, KEY_SOURCE_TRACE, KEY_SOURCE_SESSIONS };
+enum key_announced { KEY_ANNOUNCED_EXACT, KEY_ANNOUNCED_MAX };
+enum key_format { KEY_FORMAT_AZURE, KEY_FORMAT_BURSTGPT, KEY_FORMAT_MOONCAKE, KEY_FORMAT_ALIBABA_LORA, KEY_FORMAT_CSV };
+enum key_time_unit { KEY_TIME_S, KEY_TIME_MS, KEY_TIME_US, KEY_TIME_NS, KEY_TIME_DATETIME };
+enum key_process { KEY_PROCESS_POISSON, KEY_PROCESS_GAMMA, KEY_PROCESS_MMPP, KEY_PROCESS_EVEN };
+enum key_length_law { KEY_LENGTH_LOGNORMAL, KEY_LENGTH_UNIFORM, KEY_LENGTH_GEOMETRIC, KEY_LENGTH_EXPONENTIAL,
+                      KEY_LENGTH_CONSTANT, KEY_LENGTH_EMPIRICAL };
+enum key_adapter_law { KEY_ADAPTER_ZIPF, KEY_ADAPTER_POWER, KEY_ADAPTER_UNIFORM, KEY_ADAPTER_DISTINCT, KEY_ADAPTER_EMPIRICAL };
+enum key_modules { KEY_MODULES_ALL, KEY_MODULES_ATTENTION };
+
+/* Field types by kind. */
+#define KEY_TYPE_TEXT(field) char field[KEY_TEXT_MAX]
+#define KEY_TYPE_EVICT(field) char field[KEY_TEXT_MAX]
+#define KEY_TYPE_QUEUE(field) char field[KEY_TEXT_MAX]
+#define KEY_TYPE_ROUTE(field) char field[KEY_TEXT_MAX]
+#define KEY_TYPE_COUNT(field) uint64_t field
+#define KEY_TYPE_REAL(field) double field
+#define KEY_TYPE_FLAG(field) bool field
+#define KEY_TYPE_CHOICE(field) uint32_t field
+#define KEY_TYPE_LIST(field) struct key_list field
+#define KEY_FIELD(kind, field, default_text, min, max, choices, about) KEY_TYPE_##kind(field);
+
+struct keys_slo { SLO_KEYS(KEY_FIELD) };
+struct keys_fleet { FLEET_KEYS(KEY_FIELD) };
+struct keys_step { STEP_KEYS(KEY_FIELD) };
+struct keys_pool { POOL_KEYS(KEY_FIELD) struct keys_step step; };
+struct keys_trace { TRACE_KEYS(KEY_FIELD) };
+struct keys_arrivals { ARRIVAL_KEYS(KEY_FIELD) };
+struct keys_length { LENGTH_KEYS(KEY_FIELD) };
+struct keys_adapters { ADAPTER_KEYS(KEY_FIELD) };
+struct keys_sessions { SESSION_KEYS(KEY_FIELD) };
+struct keys_workload {
+    WORKLOAD_KEYS(KEY_FIELD)
+    struct keys_trace trace;
+    struct keys_arrivals arrivals;
+    struct keys_length prompt;
+    struct keys_length output;
+    struct keys_adapters adapters;
+    struct keys_sessions sessions;
+};
+
+#endif
