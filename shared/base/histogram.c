@@ -62,7 +62,9 @@ int64_t histogram_quantile(const struct histogram *histogram, double q)
     rank = (uint64_t)(q * (double)histogram->count);
     if ((double)rank < q * (double)histogram->count)
         rank++;
-    rank = min_u64(max_u64(rank, 1), histogram->count);
+    if (rank >= histogram->count)
+        return (int64_t)histogram->max;
+    rank = max_u64(rank, 1);
     for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += histogram->buckets[i];
         if (seen >= rank)
