@@ -116,7 +116,7 @@ void adapter_arrived(struct replica *replica, const struct replica_event *event,
     struct adapter *adapter = answered(replica, event, &index);
 
     check(event->adapter_arrived.tier == TIER_HOST || event->adapter_arrived.tier == TIER_STORE);
-    cache_arrived(replica->cache, adapter->entry);
+    (void)cache_arrived(replica->cache, adapter->entry); /* never doomed: a retired adapter is dropped once unused */
     adapter->state = ADAPTER_READY;
     adapter->tier = (uint8_t)event->adapter_arrived.tier;
     adapter_retire_if_unused(replica, index, out);
