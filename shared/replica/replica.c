@@ -256,10 +256,12 @@ static void request_arrived(struct replica *replica, const struct replica_event 
         .tier = TIER_UNSEEN,
         .slot_wait_since_ns = NEVER_NS,
     };
-    if (adapter != NONE_INDEX)
-        replica->adapters[adapter].requests++;
     queue_insert(replica, slot);
-    note_change(replica);
+    replica->admission_due = true;
+    if (adapter != NONE_INDEX) { /* the base has nothing to load */
+        replica->adapters[adapter].requests++;
+        replica->loads_due = true;
+    }
 }
 
 /* An end that crosses one already decided here is too late and changes nothing: the first stands. */

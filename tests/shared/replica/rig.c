@@ -322,6 +322,9 @@ static void perform(struct rig *rig, const struct replica_command *command)
 
 static void send(struct rig *rig, struct replica_event *event)
 {
+    int64_t wakeup_at_ns = replica_wakeup_at_ns(rig->replica);
+
+    rig_assert(rig, wakeup_at_ns == NEVER_NS || wakeup_at_ns == rig->at_ns); /* a tick is never late */
     event->at_ns = rig->at_ns;
     rig->told++;
     replica_step(rig->replica, event, &rig->out);
@@ -452,7 +455,7 @@ void rig_step_done(struct rig *rig, uint32_t steps, int64_t busy_ns)
         rig_assert_equal(rig, rig->out.count, 1);
         rig_assert_equal(rig, rig->out.items[0].kind, REPLICA_COMMAND_RUN);
     }
-    while (replica_wakeup_at_ns(rig->replica) != NEVER_NS)
+    while (!rig->lazy_ticks && replica_wakeup_at_ns(rig->replica) != NEVER_NS)
         rig_tick(rig);
 }
 
@@ -486,7 +489,7 @@ void rig_cancel(struct rig *rig, uint32_t slot)
     struct replica_event event = event_of(REPLICA_EVENT_SEQUENCE_END);
 
     rig_assert(rig, request->live);
-    request->cancelled = true;
+    request->cancelled = request->generated < request->truth; /* or its DONE is on the way, and this is too late */
     rig->touched = true;
     event.reason = SEQUENCE_CANCELLED;
     event.sequence_end.request = request->id;
@@ -521,9 +524,9 @@ void rig_finish(struct rig *rig)
 {
     for (uint64_t turns = 0; rig->live > 0 || rig->loads > 0; turns++) {
         rig_assert(rig, turns < 1000000);
-        rig->at_ns += NS_PER_MS;
-        if (replica_wakeup_at_ns(rig->replica) != NEVER_NS)
+        while (replica_wakeup_at_ns(rig->replica) != NEVER_NS)
             rig_tick(rig);
+        rig->at_ns += NS_PER_MS;
         rig_loads_done(rig, TIER_HOST);
         if (rig->plan_count > 0)
             rig_step_done(rig, 1, NS_PER_MS);

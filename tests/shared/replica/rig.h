@@ -51,7 +51,8 @@ struct rig {
     void *memory;
     const char *label; /* printed with a failure */
     uint64_t seed;
-    bool checks; /* replica_check() after each step */
+    bool checks;     /* replica_check() after each step */
+    bool lazy_ticks; /* rig_step_done() leaves a tick that is owed to the test */
     int64_t at_ns;
     uint64_t ordinal;
     struct rig_request requests[RIG_REQUESTS];

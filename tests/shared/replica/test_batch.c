@@ -200,6 +200,31 @@ static void preempted_request_goes_back_to_its_place(void **state)
     rig_free(rig);
 }
 
+/* What a preempted row had, blocks, adapter and slot, is there for others in the same step: here the cap of one adapter. */
+static void preemption_lets_in_an_older_request_that_the_cap_held_back(void **state)
+{
+    (void)state;
+    struct replica_config config = ten_blocks();
+    struct rig *rig;
+
+    config.max_loras = 1;
+    rig = rig_new(&config);
+    for (uint32_t i = 1; i <= 2; i++) {
+        rig_know(rig, i, 1, 1);
+        (void)rig_request(rig, i, 0, 1, 1, 1); /* ordinals 1 and 2: both in slots now */
+        rig_finish(rig);
+    }
+    (void)rig_request(rig, 0, 0, 4, 30, 30); /* 3: grows to 9 blocks */
+    (void)rig_request(rig, 1, 0, 4, 2, 2);   /* 4 */
+    (void)rig_request(rig, 2, 0, 1, 2, 2);   /* 5: the cap is taken by 4, then by 6 */
+    (void)rig_request(rig, 1, 0, 20, 9, 9);  /* 6: 6 blocks */
+    while (rig->counts[REPLICA_COMMAND_PREEMPT] == 0)
+        rig_step_done(rig, 1, 1);
+    rig_expect(rig, REPLICA_COMMAND_PREEMPT, "6");
+    rig_expect_admitted(rig, "1 2 3 4 6 5");
+    rig_free(rig);
+}
+
 /* A row preempted while it prefills loses its progress, and only what had been done is called recomputed. */
 static void preempted_prefill_starts_over(void **state)
 {
@@ -285,6 +310,7 @@ int main(void)
         cmocka_unit_test(what_fits_exactly_finishes_alone),
         cmocka_unit_test(newest_is_preempted_and_prefills_again_what_it_had),
         cmocka_unit_test(preempted_request_goes_back_to_its_place),
+        cmocka_unit_test(preemption_lets_in_an_older_request_that_the_cap_held_back),
         cmocka_unit_test(preempted_prefill_starts_over),
         cmocka_unit_test(steps_max_is_exactly_what_blocks_allow),
         cmocka_unit_test(many_preemptions_at_once_are_said_over_several_ticks),

@@ -90,7 +90,8 @@ static void random_event(struct rig *rig, uint32_t *versions, uint64_t arrivals_
 {
     uint64_t what = draw_below(random, 1000);
 
-    rig->at_ns += (int64_t)draw_below(random, 5);
+    if (replica_wakeup_at_ns(rig->replica) == NEVER_NS)
+        rig->at_ns += (int64_t)draw_below(random, 5);
     if (what < arrivals_permille) {
         random_request(rig, versions, random);
     } else if (what < 720) {
@@ -168,6 +169,60 @@ static void run(const struct queue_policy *queue, const struct evict_policy *evi
     assert_true(passes_most > 1);
 }
 
+/* A wide replica whose sequences end, fail, are cancelled and lose their blocks by the hundred, and whose other events come
+ * between the ticks over which that is said. */
+static void bursts_are_said_over_ticks_with_other_events_between(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed(77);
+    uint64_t cut = 0;
+
+    for (uint32_t round = 0; round < 12; round++) {
+        struct replica_config config = small_config(round % 2 ? &queue_vtc : &queue_fcfs, &evict_lru,
+                                                    round % 4 < 2 ? BATCHING_CHUNKED : BATCHING_PREFILL_FIRST, &random);
+        uint32_t versions[ADAPTERS + 1];
+        struct rig *rig;
+
+        config.requests_max = 300;
+        config.rows_max = 200;
+        config.token_budget = 4000;
+        config.kv_blocks = 1200;
+        config.max_loras = 4;
+        config.slots = (struct cache_config){CACHE_SLOTS, 5, 5, &evict_lru, 1, 1};
+        rig = rig_new(&config);
+        rig->lazy_ticks = true;
+        rig->label = "bursts";
+        rig->seed = round;
+        for (uint32_t i = 1; i <= ADAPTERS; i++)
+            rig_know(rig, i, versions[i] = 1, 1);
+        while (rig->told < 4000) {
+            uint64_t what = draw_below(&random, 100);
+            uint32_t adapter = (uint32_t)(what % 3);
+
+            if (replica_wakeup_at_ns(rig->replica) == NEVER_NS)
+                rig->at_ns++;
+            else
+                cut++;
+            if (what < 70 && rig->live < config.requests_max) /* alike, so that they end alike */
+                (void)rig_request_version(rig, (adapter_id){adapter, adapter > 0},
+                                          (uint32_t)draw_below(&random, TENANTS), 20, 6, 6);
+            else if (what < 80)
+                random_load_answer(rig, &random);
+            else if (what < 84)
+                random_cancel(rig, &random);
+            else if (what < 86 && rig_steps_most(rig) > 0) /* rare, so that rows and ends are many */
+                rig_step_done(rig, rig_steps_most(rig), 1);
+            else if (replica_wakeup_at_ns(rig->replica) != NEVER_NS)
+                rig_tick(rig);
+        }
+        rig_drain(rig);
+        rig_finish(rig);
+        assert_true(rig->drained);
+        rig_free(rig);
+    }
+    assert_true(cut > 150); /* events that came between */
+}
+
 static void every_invariant_holds_under_random_events(void **state)
 {
     (void)state;
@@ -190,6 +245,7 @@ static void every_invariant_holds_under_random_events(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bursts_are_said_over_ticks_with_other_events_between),
         cmocka_unit_test(every_invariant_holds_under_random_events),
     };
 

@@ -95,6 +95,26 @@ static void load_evicts_what_is_idle_never_what_runs(void **state)
     rig_free(rig);
 }
 
+/* The policy hears of each admission: 1 was loaded before 2 and used after it, so 2 goes. */
+static void admission_is_a_use_in_the_eyes_of_the_eviction_policy(void **state)
+{
+    (void)state;
+    struct replica_config config = rig_config();
+    struct rig *rig;
+
+    config.slots.capacity = 2;
+    rig = rig_with_adapters(&config, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)rig_request(rig, (const uint32_t[]){1, 2, 1}[i], 0, 10, 1, 1);
+        rig_finish(rig);
+    }
+    assert_int_equal(replica_state(rig->replica).cache.hits, 1);
+    assert_int_equal(replica_state(rig->replica).cache.misses, 2);
+    (void)rig_request(rig, 3, 0, 10, 1, 1);
+    rig_expect(rig, REPLICA_COMMAND_EVICT, "2");
+    rig_free(rig);
+}
+
 /* 1 is READY and its request waits only for a row; the load for the request behind must take the other slot. */
 static void load_never_evicts_what_an_earlier_request_waits_to_use(void **state)
 {
@@ -194,6 +214,32 @@ static void wait_for_a_slot_ends_when_the_load_begins_for_another(void **state)
     rig_free(rig);
 }
 
+/* A slot could be freed, but the link is busy: from then on it waits for the load. */
+static void wait_for_a_slot_ends_when_only_the_link_is_lacking(void **state)
+{
+    (void)state;
+    struct replica_config config = rig_config();
+    struct rig *rig;
+
+    config.slots.capacity = 2;
+    config.loads_max = 1;
+    rig = rig_with_adapters(&config, 3);
+    (void)rig_request(rig, 1, 0, 10, 2, 2);
+    rig_loads_done(rig, TIER_HOST);
+    (void)rig_request(rig, 2, 0, 10, 1, 1); /* loading */
+    rig->at_ns = 1000;
+    (void)rig_request(rig, 3, 0, 10, 1, 1); /* one slot is pinned, the other is being filled */
+    rig_step_done(rig, 1, 1);
+    rig->at_ns = 4000;
+    rig_step_done(rig, 1, 1); /* 1 is idle now */
+    rig->at_ns = 9000;
+    rig_loads_done(rig, TIER_HOST);
+    rig_finish(rig);
+    assert_int_equal(rig_last(rig, REPLICA_COMMAND_DONE)->subject, 3);
+    assert_int_equal(rig_last(rig, REPLICA_COMMAND_DONE)->command.done.slot_wait_ns, 3000);
+    rig_free(rig);
+}
+
 static enum tier tier_of(const struct rig *rig)
 {
     return (enum tier)rig_last(rig, REPLICA_COMMAND_DONE)->command.done.tier_found;
@@ -238,6 +284,11 @@ static void failed_load_refuses_all_that_wait_for_it_and_only_them(void **state)
     for (uint32_t i = 0; i < 150; i++) /* more than a step's commands can say */
         (void)rig_request(rig, 1 + i % 2, i % 2, 10, 5, 5);
     rig_load_done(rig, slot_of(rig, 1, 1), false, TIER_STORE);
+    assert_int_equal(rig->out.count, COMMANDS_MAX - 2);
+    for (uint32_t i = 0; rig->live > 75 && i < config.requests_max; i++) {
+        if (rig->requests[i].live && rig->requests[i].adapter.index == 1)
+            rig_cancel(rig, i); /* crosses the refusal that is still to be said: too late */
+    }
     while (replica_wakeup_at_ns(rig->replica) != NEVER_NS) {
         assert_int_equal(replica_wakeup_at_ns(rig->replica), rig->at_ns);
         rig_tick(rig);
@@ -301,27 +352,59 @@ static void retired_adapter_leaves_when_its_load_ends_and_nobody_wants_it(void *
     rig_free(rig);
 }
 
-/* A large adapter where a hundred small ones lie: more evictions than a step can say, then the load. */
+/* A large adapter where a hundred small ones lie: more evictions than a step can say, then the load. Also in the middle of
+ * an engine step, which goes on meanwhile. */
 static void load_that_evicts_a_hundred_is_said_over_several_ticks(void **state)
 {
     (void)state;
-    struct replica_config config = rig_config();
-    struct rig *rig;
+    for (uint32_t running = 0; running < 2; running++) {
+        struct replica_config config = rig_config();
+        struct rig *rig;
 
-    config.loads_max = 100;
-    config.slots = (struct cache_config){.unit = CACHE_BYTES, .capacity = 100, .entries_max = 100, .evict = &evict_lru};
-    rig = rig_with_adapters(&config, 100);
-    rig_know(rig, 101, 1, 100);
-    for (uint32_t i = 1; i <= 100; i++)
-        (void)rig_request(rig, i, 0, 10, 1, 1);
-    rig_finish(rig);
-    assert_int_equal(replica_state(rig->replica).slots_used, 100);
-    (void)rig_request(rig, 101, 0, 10, 1, 1);
-    assert_int_equal(rig->out.count, COMMANDS_MAX - 1);
-    assert_int_equal(replica_wakeup_at_ns(rig->replica), rig->at_ns);
-    rig_finish(rig);
-    assert_int_equal(rig->counts[REPLICA_COMMAND_EVICT], 100);
-    rig_free(rig);
+        config.loads_max = 100;
+        config.slots =
+            (struct cache_config){.unit = CACHE_BYTES, .capacity = 100, .entries_max = 100, .evict = &evict_lru};
+        rig = rig_with_adapters(&config, 100);
+        rig_know(rig, 101, 1, 100);
+        for (uint32_t i = 1; i <= 100; i++)
+            (void)rig_request(rig, i, 0, 10, 1, 1);
+        rig_finish(rig);
+        assert_int_equal(replica_state(rig->replica).slots_used, 100);
+        if (running)
+            (void)rig_request(rig, 0, 0, 10, 50, 50);
+        (void)rig_request(rig, 101, 0, 10, 1, 1);
+        assert_int_equal(rig->out.count, COMMANDS_MAX - 1);
+        assert_int_equal(replica_wakeup_at_ns(rig->replica), rig->at_ns);
+        rig_tick(rig);
+        assert_int_equal(rig->counts[REPLICA_COMMAND_EVICT], 100);
+        assert_int_equal(rig->loads, 1);
+        assert_int_equal(replica_wakeup_at_ns(rig->replica), NEVER_NS);
+        rig_finish(rig);
+        rig_free(rig);
+    }
+}
+
+/* 32 ends take 32 retired adapters with them: 64 commands, and then there is a RUN to say. */
+static void ends_that_take_their_adapter_along_leave_room_for_run(void **state)
+{
+    (void)state;
+    for (uint32_t count = 29; count < 35; count++) {
+        struct replica_config config = rig_config();
+        struct rig *rig = rig_with_adapters(&config, count);
+
+        (void)rig_request(rig, 0, 0, 10, 50, 50);
+        for (uint32_t i = 1; i <= count; i++)
+            (void)rig_request(rig, i, 0, 10, 5, 5);
+        while (rig->loads > 0)
+            rig_loads_done(rig, TIER_HOST);
+        for (uint32_t i = 1; i <= count; i++)
+            rig_retire(rig, (adapter_id){i, 1});
+        while (rig->counts[REPLICA_COMMAND_DONE] < count)
+            rig_step_done(rig, 1, 1);
+        assert_int_equal(rig->counts[REPLICA_COMMAND_EVICT], count);
+        assert_int_equal(rig->plan_count, 1);
+        rig_free(rig);
+    }
 }
 
 /* Twice as many adapters in use as there are slots: everybody is served, and each load serves the queue that formed
@@ -362,15 +445,18 @@ int main(void)
         cmocka_unit_test(many_misses_on_one_adapter_cause_one_load),
         cmocka_unit_test(loads_in_flight_are_bounded_and_begin_in_order),
         cmocka_unit_test(load_evicts_what_is_idle_never_what_runs),
+        cmocka_unit_test(admission_is_a_use_in_the_eyes_of_the_eviction_policy),
         cmocka_unit_test(load_never_evicts_what_an_earlier_request_waits_to_use),
         cmocka_unit_test(prefetch_looks_at_prefetch_max_waiting_requests_and_no_more),
         cmocka_unit_test(waiting_for_a_slot_is_measured_and_is_no_failure),
         cmocka_unit_test(wait_for_a_slot_ends_when_the_load_begins_for_another),
+        cmocka_unit_test(wait_for_a_slot_ends_when_only_the_link_is_lacking),
         cmocka_unit_test(tier_found_is_where_the_adapter_was_when_first_looked_at),
         cmocka_unit_test(failed_load_refuses_all_that_wait_for_it_and_only_them),
         cmocka_unit_test(two_versions_run_side_by_side_until_the_old_is_done),
         cmocka_unit_test(retired_adapter_leaves_when_its_load_ends_and_nobody_wants_it),
         cmocka_unit_test(load_that_evicts_a_hundred_is_said_over_several_ticks),
+        cmocka_unit_test(ends_that_take_their_adapter_along_leave_room_for_run),
         cmocka_unit_test(thrashing_degrades_smoothly),
     };
 
