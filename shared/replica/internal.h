@@ -76,6 +76,7 @@ struct adapter {
     uint64_t bytes;
     uint64_t load_id; /* the LOAD in flight while LOADING */
     int64_t load_began_at_ns;
+    uint64_t claimed_in; /* number of the scan in which a place under max_loras was kept for it */
     uint32_t entry;    /* cache entry = GPU slot, unless ABSENT */
     uint32_t rows;     /* rows that use it; equals its pins */
     uint32_t requests; /* waiting, running, or ended and not said: the record outlives them all */
@@ -131,6 +132,7 @@ struct replica {
     uint64_t step;    /* engine steps done; the plan's first is the next number */
     uint64_t preemptions;
     uint64_t passes_most;
+    uint64_t scans;
     uint64_t commands; /* ids of commands count from 1 */
     uint64_t said;     /* running hash of every command's body, RUN apart */
     uint64_t run_id;

@@ -6,8 +6,8 @@
  * younger request is admitted, or begins a load, until r is.
  *
  * The bound. Whoever is admitted before r is older than r, or younger. A younger one either stood before r in the
- * policy's order (never with fcfs, nor within a tenant), or went ahead while r waited for its load (loads begin in order
- * and end by themselves), or is a pass. Passes are counted one by one inside the scan, and the passes_max-th raises the
+ * policy's order (never with fcfs, nor within a tenant), or went ahead while r waited for its load or for a free link to
+ * begin it (loads begin in order and end by themselves), or is a pass. Passes are counted one by one inside the scan, and the passes_max-th raises the
  * barrier before the next candidate is considered, so they are never more than passes_max. With the barrier up only
  * the finitely many older requests can be admitted, so rows drain, slots are unpinned, and r's turn comes: at most
  * passes_max + (requests older than it) are admitted before a request that does not wait for a load, under fcfs and

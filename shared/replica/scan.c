@@ -4,6 +4,10 @@
  * While a run is in flight nobody can be admitted, but loads need not wait for the step's end: then the scan looks at as
  * many requests as could still become rows, and prefetch_max more, and only begins loads.
  *
+ * A load is needed when its request could run with it: rows are free and max_loras leaves a place that no earlier request
+ * has claimed by waiting for its own load. Any other load is prefetch, for at most prefetch_max requests a scan: without
+ * that limit every change of order would fill all slots anew, for requests that could not run anyway.
+ *
  * What the scan has seen READY it holds: a later request's load never evicts what an earlier one waits to use. Requests
  * younger than the barrier are not looked at at all, so they hold no slot against it. */
 #include "replica/internal.h"
@@ -13,7 +17,9 @@ struct scan {
     struct replica_commands *out;
     uint32_t heap_count;
     uint32_t held_count;
-    uint32_t looks_left; /* once it does not admit any more */
+    uint32_t rows_left;     /* while a run is in flight: looks at requests that could become rows at its end */
+    uint32_t prefetch_left; /* looks at requests that could not run even with their adapter there */
+    uint32_t claims;        /* places under max_loras that wait for a load */
     bool admitting;
     bool unsaid; /* the commands are full */
     bool lifted; /* the barrier's request was admitted: those it kept out have not been seen */
@@ -95,40 +101,63 @@ static void hold_back(struct scan *scan, uint32_t index)
         scan->replica->held[scan->held_count++] = index;
 }
 
-/* True when the request's adapter is in a slot. */
-static bool adapter_is_there(struct scan *scan, uint32_t index)
-{
-    struct replica *replica = scan->replica;
-    struct request *request = &replica->requests[index];
-    struct adapter *adapter = &replica->adapters[request->adapter];
-
-    note_tier(request, adapter);
-    if (adapter->state == ADAPTER_ABSENT) {
-        switch (adapter_load(replica, request->adapter, scan->out)) {
-        case LOAD_NO_SLOT:
-            if (request->slot_wait_since_ns == NEVER_NS)
-                request->slot_wait_since_ns = replica->at_ns;
-            hold_back(scan, index);
-            return false;
-        case LOAD_UNSAID:
-            scan->unsaid = true;
-            return false;
-        case LOAD_BEGUN:
-        case LOAD_NO_LINK:
-            break;
-        }
-    }
-    slot_wait_end(replica, request);
-    if (adapter->state != ADAPTER_READY)
-        return false;
-    cache_hold(replica->cache, adapter->entry);
-    return true;
-}
-
 static bool within_max_loras(const struct replica *replica, const struct request *request)
 {
     return request->adapter == NONE_INDEX || replica->adapters[request->adapter].rows > 0 ||
            replica->distinct < replica->config.max_loras;
+}
+
+/* Could the request run if its adapter were there? Then a place under max_loras is kept for it. */
+static bool claims_place(struct scan *scan, const struct request *request)
+{
+    struct replica *replica = scan->replica;
+    struct adapter *adapter;
+
+    if (!scan->admitting && scan->rows_left == 0)
+        return false;
+    if (request->adapter == NONE_INDEX)
+        return true;
+    adapter = &replica->adapters[request->adapter];
+    if (adapter->rows > 0 || adapter->claimed_in == replica->scans)
+        return true;
+    if (replica->distinct + scan->claims >= replica->config.max_loras)
+        return false;
+    scan->claims++;
+    adapter->claimed_in = replica->scans;
+    return true;
+}
+
+static bool takes_prefetch(struct scan *scan)
+{
+    if (scan->prefetch_left == 0)
+        return false;
+    scan->prefetch_left--;
+    return true;
+}
+
+/* The request's adapter is not in a slot: begins the load if it is needed, or may be prefetched. */
+static void look_at_absent(struct scan *scan, uint32_t index)
+{
+    struct replica *replica = scan->replica;
+    struct request *request = &replica->requests[index];
+    struct adapter *adapter = &replica->adapters[request->adapter];
+    bool may_load = claims_place(scan, request) || takes_prefetch(scan);
+    enum load_answer answer = LOAD_NO_LINK;
+
+    if (adapter->state == ADAPTER_ABSENT && may_load)
+        answer = adapter_load(replica, request->adapter, scan->out);
+    if (answer == LOAD_NO_SLOT) {
+        hold_back(scan, index);
+        if (request->slot_wait_since_ns == NEVER_NS)
+            request->slot_wait_since_ns = replica->at_ns;
+    } else if (answer == LOAD_UNSAID) {
+        scan->unsaid = true;
+    } else {
+        slot_wait_end(replica, request);
+        /* max_loras holds it back, unless the link is as busy as it may be: then it waits for a load like others. */
+        if (adapter->state == ADAPTER_ABSENT && !may_load && replica->loads < replica->config.loads_max)
+            hold_back(scan, index);
+    }
 }
 
 static void admit(struct scan *scan, uint32_t index)
@@ -153,16 +182,28 @@ static void look_at(struct scan *scan, uint32_t index)
     struct replica *replica = scan->replica;
     struct request *request = &replica->requests[index];
 
-    if (request->adapter != NONE_INDEX && !adapter_is_there(scan, index))
-        return;
-    if (!scan->admitting)
-        return;
-    if (!within_max_loras(replica, request))
+    if (request->adapter != NONE_INDEX) {
+        struct adapter *adapter = &replica->adapters[request->adapter];
+
+        note_tier(request, adapter);
+        if (adapter->state != ADAPTER_READY) {
+            look_at_absent(scan, index);
+            return;
+        }
+        slot_wait_end(replica, request);
+        cache_hold(replica->cache, adapter->entry);
+    }
+    if (!scan->admitting) {
+        if (!claims_place(scan, request))
+            (void)takes_prefetch(scan);
+    } else if (!within_max_loras(replica, request)) {
         hold_back(scan, index);
-    else if (!kv_admits(replica, request))
+        (void)takes_prefetch(scan); /* its adapter is kept for it */
+    } else if (!kv_admits(replica, request)) {
         scan->admitting = false; /* lack of blocks holds the queue, or long requests would starve */
-    else
+    } else {
         admit(scan, index);
+    }
 }
 
 static bool goes_on(struct scan *scan)
@@ -173,7 +214,9 @@ static bool goes_on(struct scan *scan)
         scan->admitting = false;
     if (scan->heap_count == 0 || scan->unsaid || scan->lifted)
         return false;
-    return scan->admitting || (scan->looks_left > 0 && replica->loads < replica->config.loads_max);
+    if (scan->admitting)
+        return true;
+    return (scan->rows_left > 0 || scan->prefetch_left > 0) && replica->loads < replica->config.loads_max;
 }
 
 static void scan_once(struct scan *scan)
@@ -194,24 +237,16 @@ static void scan_once(struct scan *scan)
         }
         if (!scan->admitting) {
             /* Look ahead as the order will be: as if this one had been admitted and charged. */
-            scan->looks_left--;
             if (replica->config.queue->counts_service)
                 key += (uint64_t)replica->config.prompt_weight * replica->requests[index].prompt_tokens;
             look_at(scan, index);
+            scan->rows_left -= scan->rows_left > 0;
         } else {
             look_at(scan, index);
             key = class_key(replica, top->class);
         }
         heap_advance(scan, next, key);
     }
-}
-
-/* How many requests a scan looks at that can't admit. */
-static uint32_t looks_in_flight(const struct replica *replica)
-{
-    uint32_t rows = replica->admission_ended ? 0 : replica->config.rows_max - replica->rows_count;
-
-    return rows + replica->config.prefetch_max;
 }
 
 bool scan_waiting(struct replica *replica, bool may_admit, struct replica_commands *out)
@@ -228,9 +263,11 @@ bool scan_waiting(struct replica *replica, bool may_admit, struct replica_comman
         scan = (struct scan){
             .replica = replica,
             .out = out,
-            .looks_left = may_admit ? replica->config.prefetch_max : looks_in_flight(replica),
+            .rows_left = may_admit || replica->admission_ended ? 0 : replica->config.rows_max - replica->rows_count,
+            .prefetch_left = replica->config.prefetch_max,
             .admitting = may_admit,
         };
+        replica->scans++;
         scan_once(&scan);
     } while (scan.lifted && replica->waiting_count > 0);
     if (scan.unsaid) {

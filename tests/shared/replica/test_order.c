@@ -113,6 +113,37 @@ static void nobody_is_passed_over_more_than_passes_max_times(void **state)
     }
 }
 
+/* 5 goes before 4, whose adapter is not there. It is a pass when max_loras alone keeps 4's load from beginning, and none
+ * when the link is as busy as it may be. */
+static void waiting_for_a_busy_link_is_no_pass(void **state)
+{
+    (void)state;
+    for (uint32_t busy = 0; busy < 2; busy++) {
+        struct replica_config config = rig_config();
+        struct rig *rig;
+
+        config.max_loras = 1;
+        config.loads_max = 1;
+        config.prefetch_max = busy; /* 3's load is prefetch, and keeps the link busy */
+        rig = rig_new(&config);
+        make_resident(rig, 1, 0);
+        rig_know(rig, 2, 1, 1);
+        rig_know(rig, 3, 1, 1);
+        (void)rig_request(rig, 1, 0, 4, 9, 9); /* 2: takes the cap */
+        (void)rig_request(rig, 3, 0, 4, 1, 1);
+        (void)rig_request(rig, 2, 0, 4, 1, 1);
+        (void)rig_request(rig, 1, 0, 4, 1, 1);
+        rig_step_done(rig, 1, 1);
+        rig_expect_admitted(rig, "2 5");
+        assert_int_equal(rig->loads, busy);
+        rig_cancel(rig, 1); /* 3, in slot 1: leaves 4 alone */
+        rig_finish(rig);
+        assert_int_equal(rig_last(rig, REPLICA_COMMAND_DONE)->subject, 4);
+        assert_int_equal(replica_state(rig->replica).passes_most, !busy);
+        rig_free(rig);
+    }
+}
+
 /* Many in one scan: the barrier falls inside it, before the next candidate. */
 static void one_scan_does_not_overrun_the_bound(void **state)
 {
@@ -416,6 +447,7 @@ int main(void)
         cmocka_unit_test(cap_two_gives_r1_r2_r4_then_r3_r5),
         cmocka_unit_test(cap_does_not_count_the_base),
         cmocka_unit_test(nobody_is_passed_over_more_than_passes_max_times),
+        cmocka_unit_test(waiting_for_a_busy_link_is_no_pass),
         cmocka_unit_test(one_scan_does_not_overrun_the_bound),
         cmocka_unit_test(cancelling_the_barred_request_lifts_the_barrier),
         cmocka_unit_test(bound_holds_for_everybody_under_random_load),

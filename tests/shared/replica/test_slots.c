@@ -161,6 +161,130 @@ static void prefetch_looks_at_prefetch_max_waiting_requests_and_no_more(void **s
     }
 }
 
+static void loads_in_a_step_begin_for_rows_that_are_free_and_prefetch(void **state)
+{
+    (void)state;
+    struct replica_config config = rig_config();
+    struct rig *rig;
+
+    config.rows_max = 3;
+    config.prefetch_max = 1;
+    rig = rig_with_adapters(&config, 8);
+    (void)rig_request(rig, 0, 0, 10, 50, 50); /* one row; two are free */
+    for (uint32_t i = 1; i <= 8; i++)
+        (void)rig_request(rig, i, 0, 10, 5, 5);
+    rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2 3");
+    rig_free(rig);
+}
+
+/* max_loras is used up: what could not run with its adapter either is loaded as prefetch only. */
+static void cap_bounds_loads_to_those_that_could_run_and_prefetch(void **state)
+{
+    (void)state;
+    static const char *const loads[] = {"1 2", "1 2 3", "1 2 3 4"};
+
+    for (uint32_t prefetch_max = 0; prefetch_max < ARRAY_COUNT(loads); prefetch_max++) {
+        struct replica_config config = rig_config();
+        struct rig *rig;
+
+        config.max_loras = 2;
+        config.prefetch_max = prefetch_max;
+        rig = rig_with_adapters(&config, 8);
+        (void)rig_request(rig, 1, 0, 10, 9, 9);
+        rig_loads_done(rig, TIER_HOST); /* runs; one place is left, and 2 claims it */
+        for (uint32_t i = 2; i <= 8; i++)
+            (void)rig_request(rig, i, 0, 10, 5, 5);
+        rig_step_done(rig, 1, 1);
+        rig_expect(rig, REPLICA_COMMAND_LOAD, loads[prefetch_max]);
+        rig_finish(rig);
+        assert_int_equal(rig->counts[REPLICA_COMMAND_DONE], 8);
+        rig_free(rig);
+    }
+}
+
+static void requests_for_one_adapter_claim_one_place(void **state)
+{
+    (void)state;
+    struct replica_config config = rig_config();
+    struct rig *rig;
+
+    config.max_loras = 2;
+    config.prefetch_max = 0;
+    rig = rig_with_adapters(&config, 3);
+    (void)rig_request(rig, 0, 0, 10, 9, 9);
+    for (uint32_t i = 0; i < 5; i++)
+        (void)rig_request(rig, (const uint32_t[]){1, 1, 1, 2, 3}[i], 0, 10, 5, 5);
+    rig_step_done(rig, 1, 1);
+    rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2");
+    rig_free(rig);
+}
+
+/* What was prefetched and waits for a place goes on counting as prefetch, or all slots would fill with it in time. */
+static void prefetched_adapters_count_until_their_requests_run(void **state)
+{
+    (void)state;
+    struct replica_config config = rig_config();
+    struct rig *rig;
+
+    config.max_loras = 1;
+    config.prefetch_max = 2;
+    rig = rig_with_adapters(&config, 6);
+    for (uint32_t i = 1; i <= 6; i++)
+        (void)rig_request(rig, i, 0, 10, 3, 3);
+    for (uint32_t i = 0; i < 3; i++) { /* 1 runs; 2 and 3 come, and no more */
+        rig_loads_done(rig, TIER_HOST);
+        if (i < 2)
+            rig_step_done(rig, 1, 1);
+    }
+    rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2 3");
+    rig_finish(rig);
+    rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2 3 4 5 6");
+    rig_free(rig);
+}
+
+/* When blocks hold the queue, what comes in the middle of a step is prefetch, however many rows are free. */
+static void loads_in_a_step_are_prefetch_once_admission_has_ended(void **state)
+{
+    (void)state;
+    struct replica_config config = rig_config();
+    struct rig *rig;
+
+    config.kv_blocks = 10;
+    config.prefetch_max = 3;
+    rig = rig_with_adapters(&config, 8);
+    (void)rig_request(rig, 0, 0, 100, 5, 5);
+    (void)rig_request(rig, 0, 0, 100, 5, 5); /* does not fit beside the first, and is the first that is looked at */
+    rig_step_done(rig, 1, 1);
+    for (uint32_t i = 1; i <= 8; i++)
+        (void)rig_request(rig, i, 0, 10, 5, 5);
+    rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2");
+    rig_free(rig);
+}
+
+/* Looking ahead charges each prompt as if it had been admitted, so tenants' loads alternate as their requests will. */
+static void prefetch_follows_the_order_that_fairness_will_have(void **state)
+{
+    (void)state;
+    struct replica_config config = rig_config();
+    struct rig *rig;
+
+    config.queue = &queue_vtc;
+    config.rows_max = 3;
+    config.prefetch_max = 2;
+    rig = rig_with_adapters(&config, 3);
+    for (uint32_t i = 0; i < 3; i++) /* tenant 1 has two rows, so its counter rises faster */
+        (void)rig_request(rig, 0, i > 0, 10, 50, 50);
+    rig_step_done(rig, 1, 1);
+    (void)rig_request(rig, 1, 0, 100, 5, 5);
+    for (uint32_t i = 0; i < 3; i++)
+        rig_step_done(rig, 1, 1);
+    (void)rig_request(rig, 3, 1, 100, 5, 5);
+    (void)rig_request(rig, 2, 0, 100, 5, 5); /* its tenant has the least service now, but 3 will go before it */
+    rig_step_done(rig, 1, 1);
+    rig_expect(rig, REPLICA_COMMAND_LOAD, "1 3");
+    rig_free(rig);
+}
+
 static void waiting_for_a_slot_is_measured_and_is_no_failure(void **state)
 {
     (void)state;
@@ -275,6 +399,44 @@ static void tier_found_is_where_the_adapter_was_when_first_looked_at(void **stat
     rig_free(rig);
 }
 
+/* Under vtc an earlier tenant may take the slot from a waiting request, which then waits for a second load. */
+static void of_several_loads_the_coldest_counts(void **state)
+{
+    (void)state;
+    for (uint32_t cold_first = 0; cold_first < 2; cold_first++) {
+        struct replica_config config = rig_config();
+        struct rig *rig;
+
+        config.queue = &queue_vtc;
+        config.max_loras = 1;
+        config.slots.capacity = 2;
+        rig = rig_with_adapters(&config, 3);
+        (void)rig_request(rig, 2, 0, 10, 30, 30); /* 1: takes the cap */
+        rig_loads_done(rig, TIER_HOST);
+        (void)rig_request(rig, 0, 1, 10, 90, 90); /* 2: makes tenant 1 pay by the step */
+        (void)rig_request(rig, 1, 1, 10, 1, 1);   /* 3: prefetched, held back by the cap */
+        rig_loads_done(rig, cold_first ? TIER_STORE : TIER_HOST);
+        rig_step_done(rig, 1, 1);
+        (void)rig_request(rig, 3, 2, 10, 1, 1); /* 4: level with tenant 1 when it comes */
+        for (uint32_t i = 0; i < 3; i++)
+            rig_step_done(rig, 1, 1);
+        (void)rig_request(rig, 0, 3, 10, 1, 1); /* 5: a reason to look again */
+        rig_step_done(rig, 1, 1);
+        rig_expect(rig, REPLICA_COMMAND_EVICT, "1");
+        while (rig->live > 1) {
+            for (uint32_t i = 0; i < config.slots.entries_max; i++) {
+                if (rig->slots[i].state == SLOT_LOADING)
+                    rig_load_done(rig, i, true, rig->slots[i].adapter.index == 1 && !cold_first ? TIER_STORE : TIER_HOST);
+            }
+            rig_step_done(rig, 1, 1);
+        }
+        rig_expect(rig, REPLICA_COMMAND_LOAD, "2 1 3 1");
+        assert_int_equal(rig_last(rig, REPLICA_COMMAND_DONE)->subject, 3);
+        assert_int_equal(tier_of(rig), TIER_STORE);
+        rig_free(rig);
+    }
+}
+
 static void failed_load_refuses_all_that_wait_for_it_and_only_them(void **state)
 {
     (void)state;
@@ -349,6 +511,24 @@ static void retired_adapter_leaves_when_its_load_ends_and_nobody_wants_it(void *
     assert_int_equal(rig_last(rig, REPLICA_COMMAND_DONE)->command.done.output_tokens, 6);
     rig_expect(rig, REPLICA_COMMAND_EVICT, "1 2");
     rig_retire(rig, (adapter_id){7, 1}); /* never heard of: nothing to do */
+    rig_free(rig);
+}
+
+static void retired_adapter_whose_load_fails_gives_its_record_up(void **state)
+{
+    (void)state;
+    struct replica_config config = rig_config();
+    struct rig *rig;
+
+    config.adapters_max = 1;
+    rig = rig_with_adapters(&config, 1);
+    rig_cancel(rig, rig_request(rig, 1, 0, 10, 6, 6));
+    rig_retire(rig, (adapter_id){1, 1});
+    rig_load_done(rig, slot_of(rig, 1, 1), false, TIER_STORE);
+    rig_know(rig, 2, 1, 1); /* finds the table empty */
+    (void)rig_request(rig, 2, 0, 10, 6, 6);
+    rig_finish(rig);
+    assert_int_equal(rig->counts[REPLICA_COMMAND_REFUSE], 0);
     rig_free(rig);
 }
 
@@ -448,13 +628,21 @@ int main(void)
         cmocka_unit_test(admission_is_a_use_in_the_eyes_of_the_eviction_policy),
         cmocka_unit_test(load_never_evicts_what_an_earlier_request_waits_to_use),
         cmocka_unit_test(prefetch_looks_at_prefetch_max_waiting_requests_and_no_more),
+        cmocka_unit_test(loads_in_a_step_begin_for_rows_that_are_free_and_prefetch),
+        cmocka_unit_test(cap_bounds_loads_to_those_that_could_run_and_prefetch),
+        cmocka_unit_test(requests_for_one_adapter_claim_one_place),
+        cmocka_unit_test(prefetched_adapters_count_until_their_requests_run),
+        cmocka_unit_test(loads_in_a_step_are_prefetch_once_admission_has_ended),
+        cmocka_unit_test(prefetch_follows_the_order_that_fairness_will_have),
         cmocka_unit_test(waiting_for_a_slot_is_measured_and_is_no_failure),
         cmocka_unit_test(wait_for_a_slot_ends_when_the_load_begins_for_another),
         cmocka_unit_test(wait_for_a_slot_ends_when_only_the_link_is_lacking),
         cmocka_unit_test(tier_found_is_where_the_adapter_was_when_first_looked_at),
+        cmocka_unit_test(of_several_loads_the_coldest_counts),
         cmocka_unit_test(failed_load_refuses_all_that_wait_for_it_and_only_them),
         cmocka_unit_test(two_versions_run_side_by_side_until_the_old_is_done),
         cmocka_unit_test(retired_adapter_leaves_when_its_load_ends_and_nobody_wants_it),
+        cmocka_unit_test(retired_adapter_whose_load_fails_gives_its_record_up),
         cmocka_unit_test(load_that_evicts_a_hundred_is_said_over_several_ticks),
         cmocka_unit_test(ends_that_take_their_adapter_along_leave_room_for_run),
         cmocka_unit_test(thrashing_degrades_smoothly),
