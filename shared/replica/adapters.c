@@ -1,6 +1,6 @@
 /* Adapters known here, and which of them are in GPU slots. A record lives from ADAPTER_KNOWN until it is retired, no
- * request refers to it and no load of it is in flight; identity is (index, version), so two versions of one name are two
- * records and one's weights can't be taken for the other's. */
+ * request refers to it and no load of it is in flight; identity is (index, version), so two versions of one name are
+ * two records and one's weights can't be taken for the other's. */
 #include "replica/internal.h"
 
 uint32_t adapter_find(const struct replica *replica, adapter_id id)

@@ -1,6 +1,7 @@
-/* Rows and plans. A plan is one engine step: with chunked batching every decoding row gets its token and what is left of
- * the budget goes to prefills in order of admission; with prefill first the decoding rows stand still while any row has
- * prompt left. A plan that only decodes may be run many times (steps_max); everything here adds up the same either way. */
+/* Rows and plans. A plan is one engine step: with chunked batching every decoding row gets its token and what is left
+ * of the budget goes to prefills in order of admission; with prefill first the decoding rows stand still while any
+ * row has prompt left. A plan that only decodes may be run many times (steps_max); everything here adds up the same
+ * either way. */
 #include "replica/internal.h"
 
 static bool row_prefills(const struct row *row)
@@ -209,9 +210,11 @@ static uint64_t rows_digest(const struct step_row *rows, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         const struct step_row *row = &rows[i];
 
+        uint64_t tokens = (uint64_t)row->context_tokens << 32 | row->tokens;
+        uint64_t place = (uint64_t)row->gpu_slot << 16 | row->flags;
+
         digest = hash_fold(digest, row->request.value * UINT64_C(0xBF58476D1CE4E5B9) +
-                                       ((uint64_t)row->context_tokens << 32 | row->tokens) * UINT64_C(0x94D049BB133111EB) +
-                                       ((uint64_t)row->gpu_slot << 16 | row->flags) * UINT64_C(0x9E3779B97F4A7C15));
+                                       tokens * UINT64_C(0x94D049BB133111EB) + place * UINT64_C(0x9E3779B97F4A7C15));
     }
     return digest;
 }

@@ -1,5 +1,5 @@
-/* Every invariant of the replica core, in O(state), and the digest. Tests call replica_check() after each step; hosts may
- * when they have the time. Between steps only: inside one, ends and admissions are half done. */
+/* Every invariant of the replica core, in O(state), and the digest. Tests call replica_check() after each step; hosts
+ * may when they have the time. Between steps only: inside one, ends and admissions are half done. */
 #include "replica/internal.h"
 
 static void check_class(const struct replica *replica, uint32_t class_index, uint32_t *barred, uint64_t *barrier)
@@ -100,7 +100,8 @@ static void check_rows(const struct replica *replica)
     check(blocks <= replica->config.kv_blocks);
 }
 
-/* Counted from the adapter's side; O(adapters * rows) would be too slow, so pins are compared with `rows` and the sum. */
+/* Counted from the adapter's side; O(adapters * rows) would be too slow, so pins are compared with `rows` and the
+ * sum. */
 static void check_adapters(const struct replica *replica)
 {
     uint32_t known = 0;

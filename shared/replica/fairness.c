@@ -1,6 +1,6 @@
 /* Virtual token counters, after Sheng et al., "Fairness in Serving Large Language Models" (OSDI 2024), algorithm 2. A
- * class's counter rises by prompt_weight a prompt token when a request is admitted, once, and by output_weight for each
- * token produced (batch.c adds those). Integers: equal sums in whatever pieces they come.
+ * class's counter rises by prompt_weight a prompt token when a request is admitted, once, and by output_weight for
+ * each token produced (batch.c adds those). Integers: equal sums in whatever pieces they come.
  *
  * A class that comes back with something waiting is lifted to the least counter among those that wait, so that idling
  * earns no credit (lines 3 to 10 there). A preempted request counts as coming back: what its tenant left unused while

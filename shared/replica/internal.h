@@ -9,12 +9,12 @@
  *   check.c     every invariant; the digest
  *
  * Conventions on tokens. `context` counts the tokens in KV. A prefill runs from context 0 to the row's target and its
- * last chunk produces a token, so after a first prefill context = prompt and generated = 1; each decode step adds one to
- * both. The token produced last is not in KV yet: a decoding row has context = prompt + generated - 1. After a preemption
- * the target is prompt + generated, so the token produced last is prefilled with the rest.
+ * last chunk produces a token, so after a first prefill context = prompt and generated = 1; each decode step adds one
+ * to both. The token produced last is not in KV yet: a decoding row has context = prompt + generated - 1. After a
+ * preemption the target is prompt + generated, so the token produced last is prefilled with the rest.
  *
- * Conventions on blocks. While a run is in flight every row holds ceil((max(context, target) + 1) / block_tokens) blocks:
- * room for the step's own token, also when the step is the one that ends a prefill. */
+ * Conventions on blocks. While a run is in flight every row holds ceil((max(context, target) + 1) / block_tokens)
+ * blocks: room for the step's own token, also when the step is the one that ends a prefill. */
 #ifndef REPLICA_INTERNAL_H
 #define REPLICA_INTERNAL_H
 

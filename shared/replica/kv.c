@@ -1,6 +1,6 @@
-/* KV blocks, counted only: which block is whose is the engine's business. Admission takes the blocks of the whole prefill
- * and one token more, and leaves the watermark free unless nothing runs, so that the first steps of decoding do not
- * preempt at once. When a decoding row lacks a block the newest rows give theirs up and prefill again later
+/* KV blocks, counted only: which block is whose is the engine's business. Admission takes the blocks of the whole
+ * prefill and one token more, and leaves the watermark free unless nothing runs, so that the first steps of decoding
+ * do not preempt at once. When a decoding row lacks a block the newest rows give theirs up and prefill again later
  * (recompute); a row alone always fits, because longer requests were refused. */
 #include "replica/internal.h"
 
@@ -56,8 +56,9 @@ bool kv_grow(struct replica *replica, struct replica_commands *out)
     return true;
 }
 
-/* Step 1 has its blocks. A row with context c takes one more at step j > 1 when c + j - 1 is a multiple of block_tokens,
- * so one block a row in each cycle of block_tokens steps: whole cycles by division, the last one by residue. */
+/* Step 1 has its blocks. A row with context c takes one more at step j > 1 when c + j - 1 is a multiple of
+ * block_tokens, so one block a row in each cycle of block_tokens steps: whole cycles by division, the last one by
+ * residue. */
 uint32_t kv_steps(const struct replica *replica, uint32_t most)
 {
     uint32_t block_tokens = replica->config.block_tokens;

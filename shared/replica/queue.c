@@ -1,17 +1,17 @@
-/* Waiting requests: a doubly linked list a class, by id, which is by age. Arrivals go to the tail; a preempted request
- * goes back to its place, which is near the head.
+/* Waiting requests: a doubly linked list a class, by id, which is by age. Arrivals go to the tail; a preempted
+ * request goes back to its place, which is near the head.
  *
- * The barrier. A pass over request r is the admission, in a scan that had held r back because of max_loras or because no
- * slot could be freed, of a younger request that stood behind r in the policy's order. When r has passes_max passes no
- * younger request is admitted, or begins a load, until r is.
+ * The barrier. A pass over request r is the admission, in a scan that had held r back because of max_loras or because
+ * no slot could be freed, of a younger request that stood behind r in the policy's order. When r has passes_max
+ * passes no younger request is admitted, or begins a load, until r is.
  *
  * The bound. Whoever is admitted before r is older than r, or younger. A younger one either stood before r in the
- * policy's order (never with fcfs, nor within a tenant), or went ahead while r waited for its load or for a free link to
- * begin it (loads begin in order and end by themselves), or is a pass. Passes are counted one by one inside the scan, and the passes_max-th raises the
- * barrier before the next candidate is considered, so they are never more than passes_max. With the barrier up only
- * the finitely many older requests can be admitted, so rows drain, slots are unpinned, and r's turn comes: at most
- * passes_max + (requests older than it) are admitted before a request that does not wait for a load, under fcfs and
- * within a tenant under vtc; and under vtc nobody at all passes the barrier. */
+ * policy's order (never with fcfs, nor within a tenant), or went ahead while r waited for its load or for a free link
+ * to begin it (loads begin in order and end by themselves), or is a pass. Passes are counted one by one inside the
+ * scan, and the passes_max-th raises the barrier before the next candidate is considered, so they are never more than
+ * passes_max. With the barrier up only the finitely many older requests can be admitted, so rows drain, slots are
+ * unpinned, and r's turn comes: at most passes_max + (requests older than it) are admitted before a request that does
+ * not wait for a load, under fcfs and within a tenant under vtc; and under vtc nobody at all passes the barrier. */
 #include "replica/internal.h"
 
 static void class_activate(struct replica *replica, uint32_t class)

@@ -1,6 +1,6 @@
-/* The replica core's border: configuration, memory, events. An event changes the state; then decide() says the ends that
- * are owed, and either looks for loads (a run is in flight) or grows, admits and runs. It refuses what can never fit,
- * with the arithmetic, before it becomes state. */
+/* The replica core's border: configuration, memory, events. An event changes the state; then decide() says the ends
+ * that are owed, and either looks for loads (a run is in flight) or grows, admits and runs. It refuses what can never
+ * fit, with the arithmetic, before it becomes state. */
 #include "replica/internal.h"
 
 enum status replica_config_validate(const struct replica_config *config, const char **ret_field)
@@ -18,7 +18,8 @@ enum status replica_config_validate(const struct replica_config *config, const c
         {config->block_tokens >= 1 && config->block_tokens <= 256 &&
              (config->block_tokens & (config->block_tokens - 1)) == 0, "block_tokens"},
         /* All tokens that fit are counted in 31 bits. */
-        {config->kv_blocks >= 1 && config->kv_blocks <= (UINT64_C(1) << 31) / max_u32(config->block_tokens, 1), "kv_blocks"},
+        {config->kv_blocks >= 1 &&
+             config->kv_blocks <= (UINT64_C(1) << 31) / max_u32(config->block_tokens, 1), "kv_blocks"},
         {config->kv_watermark_permille < 1000, "kv_watermark_permille"},
         {config->max_loras >= 1, "max_loras"},
         {config->passes_max >= 1, "passes_max"},

@@ -1,12 +1,12 @@
-/* The replica core: one copy of a base on a group of GPUs. Decides admission, batches, KV blocks, GPU adapter slots and
- * fairness among tenants. Event in, commands out; no clock, no I/O, no allocation after create.
+/* The replica core: one copy of a base on a group of GPUs. Decides admission, batches, KV blocks, GPU adapter slots
+ * and fairness among tenants. Event in, commands out; no clock, no I/O, no allocation after create.
  *
  * Promises (each a test):
  * - One RUN in flight at most. Its rows do not change until its STEP_DONE.
- * - Requests are admitted in the queue policy's order. One held back by max_loras or by pinned slots keeps its place, and
- *   each younger request behind it that is admitted meanwhile is a pass. After passes_max passes nobody younger is admitted
- *   until it is. So at most passes_max + (requests older than it) are admitted before it, not counting those that the
- *   policy puts before it (vtc: other tenants with less service) or that go while it waits for a load.
+ * - Requests are admitted in the queue policy's order. One held back by max_loras or by pinned slots keeps its place,
+ *   and each younger request behind it that is admitted meanwhile is a pass. After passes_max passes nobody younger
+ *   is admitted until it is. So at most passes_max + (requests older than it) are admitted before it, not counting
+ *   those that the policy puts before it (vtc: other tenants with less service) or that go while it waits for a load.
  * - A waiting request never blocks those behind it that could run, except by passes_max and for KV blocks.
  * - What can never fit is refused at once with the arithmetic. Whatever is admitted can finish alone.
  * - step_done{steps = k} equals k times step_done{steps = 1}. */
@@ -37,7 +37,7 @@ struct replica_config {
     uint32_t adapters_max;         /* known at once */
     uint32_t tenants_max;          /* tenant ids are below it */
     uint32_t loads_max;            /* loads in flight */
-    uint32_t prefetch_max;         /* waiting requests that could not run yet (rows, max_loras, blocks) but may load; 0: none */
+    uint32_t prefetch_max;         /* requests a scan that may load although they could not run yet; 0: none */
     uint32_t prompt_weight;        /* virtual token counters: service = prompt_weight * prompt + output_weight * output */
     uint32_t output_weight;
     enum batching batching;

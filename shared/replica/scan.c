@@ -1,15 +1,16 @@
-/* The scan: one walk over the waiting requests in the policy's order that admits whom it can, begins the loads they need
- * and counts who was passed over. It runs only when something changed that could let somebody in (note_change()).
+/* The scan: one walk over the waiting requests in the policy's order that admits whom it can, begins the loads they
+ * need and counts who was passed over. It runs only when something changed that could let somebody in
+ * (note_change()).
  *
- * While a run is in flight nobody can be admitted, but loads need not wait for the step's end: then the scan looks at as
- * many requests as could still become rows, and prefetch_max more, and only begins loads.
+ * While a run is in flight nobody can be admitted, but loads need not wait for the step's end: then the scan looks at
+ * as many requests as could still become rows, and prefetch_max more, and only begins loads.
  *
- * A load is needed when its request could run with it: rows are free and max_loras leaves a place that no earlier request
- * has claimed by waiting for its own load. Any other load is prefetch, for at most prefetch_max requests a scan: without
- * that limit every change of order would fill all slots anew, for requests that could not run anyway.
+ * A load is needed when its request could run with it: rows are free and max_loras leaves a place that no earlier
+ * request has claimed by waiting for its own load. Any other load is prefetch, for at most prefetch_max requests a
+ * scan: without that limit every change of order would fill all slots anew, for requests that could not run anyway.
  *
- * What the scan has seen READY it holds: a later request's load never evicts what an earlier one waits to use. Requests
- * younger than the barrier are not looked at at all, so they hold no slot against it. */
+ * What the scan has seen READY it holds: a later request's load never evicts what an earlier one waits to use.
+ * Requests younger than the barrier are not looked at at all, so they hold no slot against it. */
 #include "replica/internal.h"
 
 struct scan {

@@ -11,7 +11,9 @@ static void fail_at(const struct rig *rig, int line, const char *what, uint64_t 
 
 #define rig_assert(rig, condition) ((condition) ? (void)0 : fail_at(rig, __LINE__, #condition, 0, 1))
 #define rig_assert_equal(rig, got, expected) \
-    ((uint64_t)(got) == (uint64_t)(expected) ? (void)0 : fail_at(rig, __LINE__, #got, (uint64_t)(got), (uint64_t)(expected)))
+    ((uint64_t)(got) == (uint64_t)(expected)     \
+         ? (void)0                               \
+         : fail_at(rig, __LINE__, #got, (uint64_t)(got), (uint64_t)(expected)))
 
 struct replica_config rig_config(void)
 {
@@ -354,6 +356,15 @@ void rig_know(struct rig *rig, uint32_t index, uint32_t version, uint64_t bytes)
     send(rig, &event);
 }
 
+struct rig *rig_knowing(const struct replica_config *config, uint32_t adapters)
+{
+    struct rig *rig = rig_new(config);
+
+    for (uint32_t i = 1; i <= adapters; i++)
+        rig_know(rig, i, 1, 1);
+    return rig;
+}
+
 uint32_t rig_request_version(struct rig *rig, adapter_id adapter, uint32_t tenant, uint32_t prompt, uint32_t output_max,
                              uint32_t truth)
 {
@@ -457,6 +468,16 @@ void rig_step_done(struct rig *rig, uint32_t steps, int64_t busy_ns)
     }
     while (!rig->lazy_ticks && replica_wakeup_at_ns(rig->replica) != NEVER_NS)
         rig_tick(rig);
+}
+
+uint32_t rig_slot_of(const struct rig *rig, uint32_t adapter, uint32_t version)
+{
+    for (uint32_t i = 0; i < rig->config.slots.entries_max; i++) {
+        if (rig->slots[i].state != SLOT_EMPTY && adapter_id_equal(rig->slots[i].adapter, (adapter_id){adapter, version}))
+            return i;
+    }
+    fail_msg("adapter %u version %u is in no slot", adapter, version);
+    return 0;
 }
 
 void rig_load_done(struct rig *rig, uint32_t gpu_slot, bool arrived, enum tier tier)

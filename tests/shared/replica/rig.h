@@ -1,6 +1,6 @@
-/* A small, honest host for one replica core. It keeps its own record of what each request needs, of what lies in each GPU
- * slot and of what is in flight, answers each RUN and LOAD exactly once, and compares every command with that record:
- * a core that cheats fails here, whatever the test is about. */
+/* A small, honest host for one replica core. It keeps its own record of what each request needs, of what lies in each
+ * GPU slot and of what is in flight, answers each RUN and LOAD exactly once, and compares every command with that
+ * record: a core that cheats fails here, whatever the test is about. */
 #ifndef TESTS_SHARED_REPLICA_RIG_H
 #define TESTS_SHARED_REPLICA_RIG_H
 
@@ -80,6 +80,8 @@ struct rig {
 /* Wide limits: nothing binds unless a test says so. */
 struct replica_config rig_config(void);
 struct rig *rig_new(const struct replica_config *config);
+/* Knows adapters 1 .. adapters, version 1, a byte each. */
+struct rig *rig_knowing(const struct replica_config *config, uint32_t adapters);
 void rig_free(struct rig *rig);
 
 void rig_know(struct rig *rig, uint32_t index, uint32_t version, uint64_t bytes);
@@ -92,6 +94,8 @@ uint32_t rig_request_version(struct rig *rig, adapter_id adapter, uint32_t tenan
 uint32_t rig_steps_most(const struct rig *rig);
 /* Says which sequences end, then STEP_DONE. */
 void rig_step_done(struct rig *rig, uint32_t steps, int64_t busy_ns);
+/* Where the host saw the adapter loaded or loading; fails when nowhere. */
+uint32_t rig_slot_of(const struct rig *rig, uint32_t adapter, uint32_t version);
 void rig_load_done(struct rig *rig, uint32_t gpu_slot, bool arrived, enum tier tier);
 void rig_loads_done(struct rig *rig, enum tier tier); /* all in flight, in order of slot */
 void rig_cancel(struct rig *rig, uint32_t slot);

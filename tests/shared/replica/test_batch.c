@@ -149,8 +149,8 @@ static void what_fits_exactly_finishes_alone(void **state)
     }
 }
 
-/* Two of 12 + 20 tokens in blocks of 4, 10 in all: 4 + 4 blocks to begin with. Both hold 5 from context 16 on, and at 20
- * the older takes the block that the newer had. */
+/* Two of 12 + 20 tokens in blocks of 4, 10 in all: 4 + 4 blocks to begin with. Both hold 5 from context 16 on, and at
+ * 20 the older takes the block that the newer had. */
 static void newest_is_preempted_and_prefills_again_what_it_had(void **state)
 {
     (void)state;
@@ -200,7 +200,8 @@ static void preempted_request_goes_back_to_its_place(void **state)
     rig_free(rig);
 }
 
-/* What a preempted row had, blocks, adapter and slot, is there for others in the same step: here the cap of one adapter. */
+/* What a preempted row had, blocks, adapter and slot, is there for others in the same step: here the cap of one
+ * adapter. */
 static void preemption_lets_in_an_older_request_that_the_cap_held_back(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Virtual token counters: the service bound of Sheng et al. (OSDI 2024, theorem 4.4), no starvation of a light tenant by a
- * heavy one, no credit for idling, and no work left undone for fairness' sake. */
+/* Virtual token counters: the service bound of Sheng et al. (OSDI 2024, theorem 4.4), no starvation of a light tenant
+ * by a heavy one, no credit for idling, and no work left undone for fairness' sake. */
 #include <stdlib.h>
 
 #include "replica/internal.h"
@@ -34,8 +34,8 @@ static void service_note(struct service *service, const struct rig *rig, const u
     }
 }
 
-/* Both tenants always have requests waiting: one asks for long answers, the other sends long prompts, four times as many.
- * Returns the largest difference in service that was ever seen. */
+/* Both tenants always have requests waiting: one asks for long answers, the other sends long prompts, four times as
+ * many. Returns the largest difference in service that was ever seen. */
 static uint64_t largest_difference(const struct queue_policy *queue)
 {
     struct replica_config config = fair_config(queue);

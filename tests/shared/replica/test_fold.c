@@ -1,5 +1,5 @@
-/* step_done{steps = k} equals k times step_done{steps = 1}: the same arrivals, cancellations, retirements and loads are
- * played to two replicas, one told of each engine step, the other of random runs of them. */
+/* step_done{steps = k} equals k times step_done{steps = 1}: the same arrivals, cancellations, retirements and loads
+ * are played to two replicas, one told of each engine step, the other of random runs of them. */
 #include <stdlib.h>
 
 #include "base/hash.h"

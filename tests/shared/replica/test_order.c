@@ -1,5 +1,5 @@
-/* Who goes first: the known answer of the cap, the bound on passes under adversaries, and the scan against a naive twin
- * under both queue policies. */
+/* Who goes first: the known answer of the cap, the bound on passes under adversaries, and the scan against a naive
+ * twin under both queue policies. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -113,8 +113,8 @@ static void nobody_is_passed_over_more_than_passes_max_times(void **state)
     }
 }
 
-/* 5 goes before 4, whose adapter is not there. It is a pass when max_loras alone keeps 4's load from beginning, and none
- * when the link is as busy as it may be. */
+/* 5 goes before 4, whose adapter is not there. It is a pass when max_loras alone keeps 4's load from beginning, and
+ * none when the link is as busy as it may be. */
 static void waiting_for_a_busy_link_is_no_pass(void **state)
 {
     (void)state;
@@ -196,8 +196,8 @@ static void cancelling_the_barred_request_lifts_the_barrier(void **state)
     rig_free(rig);
 }
 
-/* Random load with everything resident and nothing but rows and the cap to wait for: then the bound holds to the letter,
- * for all under fcfs and within each tenant under vtc. */
+/* Random load with everything resident and nothing but rows and the cap to wait for: then the bound holds to the
+ * letter, for all under fcfs and within each tenant under vtc. */
 static void bound_holds_for_everybody(const struct queue_policy *queue, uint32_t tenants, uint64_t seed)
 {
     struct replica_config config = rig_config();
@@ -244,8 +244,8 @@ static void bound_holds_for_everybody_under_random_load(void **state)
     bound_holds_for_everybody(&queue_vtc, 4, seed + 3);
 }
 
-/* The naive twin: everything resident, blocks and budget plenty, so a step gives every row one token and what matters is
- * order, rows, the cap and passes. Arrays and exhaustive search. */
+/* The naive twin: everything resident, blocks and budget plenty, so a step gives every row one token and what matters
+ * is order, rows, the cap and passes. Arrays and exhaustive search. */
 enum { TWIN_MOST = 4096, TWIN_TENANTS = 4 };
 struct twin {
     struct {
@@ -298,8 +298,8 @@ static void twin_arrive(struct twin *twin, uint32_t adapter, uint32_t tenant, ui
     twin->count++;
 }
 
-/* The waiting request of least (counter, age of its tenant's next) that was not seen in this scan; the oldest of all when
- * counters don't matter. */
+/* The waiting request of least (counter, age of its tenant's next) that was not seen in this scan; the oldest of all
+ * when counters don't matter. */
 static uint32_t twin_next(const struct twin *twin, bool vtc)
 {
     uint32_t best = NONE_INDEX;
@@ -343,7 +343,8 @@ static void twin_admit(struct twin *twin, const struct replica_config *config)
             continue;
         for (uint32_t a = 1; a < 16; a++)
             distinct += twin_rows(twin, a) > 0;
-        if (twin->all[next].adapter != 0 && twin_rows(twin, twin->all[next].adapter) == 0 && distinct == config->max_loras) {
+        if (twin->all[next].adapter != 0 && twin_rows(twin, twin->all[next].adapter) == 0 &&
+            distinct == config->max_loras) {
             twin->all[next].held = true;
             continue;
         }

@@ -1,5 +1,6 @@
-/* Random valid events in random order under every queue policy, eviction policy and batching, on a replica where every
- * limit binds. The rig compares each command with its own record, and every invariant is checked after each step. */
+/* Random valid events in random order under every queue policy, eviction policy and batching, on a replica where
+ * every limit binds. The rig compares each command with its own record, and every invariant is checked after each
+ * step. */
 #include <stdio.h>
 
 #include "shared/replica/rig.h"
@@ -55,12 +56,12 @@ static void random_request(struct rig *rig, const uint32_t *versions, uint64_t *
     uint32_t prompt = (uint32_t)(1 + draw_below(random, draw_below(random, 8) == 0 ? 80 : 24));
     uint32_t output_max = (uint32_t)(1 + draw_below(random, 24));
     uint32_t truth = (uint32_t)(1 + draw_below(random, output_max));
+    uint32_t tenant = (uint32_t)draw_below(random, TENANTS + (draw_below(random, 32) == 0));
     uint32_t version = index == 0 ? 0 : versions[index] - (uint32_t)(draw_below(random, 16) == 0);
 
     if (rig->live == rig->config.requests_max)
         return;
-    rig_request_version(rig, (adapter_id){index, version}, (uint32_t)draw_below(random, TENANTS + (draw_below(random, 32) == 0)),
-                        prompt, output_max, truth);
+    rig_request_version(rig, (adapter_id){index, version}, tenant, prompt, output_max, truth);
 }
 
 static void random_load_answer(struct rig *rig, uint64_t *random)
@@ -169,8 +170,8 @@ static void run(const struct queue_policy *queue, const struct evict_policy *evi
     assert_true(passes_most > 1);
 }
 
-/* A wide replica whose sequences end, fail, are cancelled and lose their blocks by the hundred, and whose other events come
- * between the ticks over which that is said. */
+/* A wide replica whose sequences end, fail, are cancelled and lose their blocks by the hundred, and whose other
+ * events come between the ticks over which that is said. */
 static void bursts_are_said_over_ticks_with_other_events_between(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The border of the replica core: refusals with their arithmetic, ends, cancellation, drain, more to say than fits into a
- * step, the digest, and misuse, which stops the program. */
+/* The border of the replica core: refusals with their arithmetic, ends, cancellation, drain, more to say than fits
+ * into a step, the digest, and misuse, which stops the program. */
 #include <stdlib.h>
 
 #include "replica/internal.h"

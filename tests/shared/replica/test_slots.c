@@ -1,30 +1,11 @@
-/* GPU slots: loads while others run, one load for many, holds, prefetch, waits for a slot, tiers, failures, versions. */
+/* GPU slots: loads while others run, one load for many, holds, prefetch, waits for a slot, tiers. */
 #include "shared/replica/rig.h"
-
-static struct rig *rig_with_adapters(const struct replica_config *config, uint32_t count)
-{
-    struct rig *rig = rig_new(config);
-
-    for (uint32_t i = 1; i <= count; i++)
-        rig_know(rig, i, 1, 1);
-    return rig;
-}
-
-static uint32_t slot_of(const struct rig *rig, uint32_t adapter, uint32_t version)
-{
-    for (uint32_t i = 0; i < rig->config.slots.entries_max; i++) {
-        if (rig->slots[i].state != SLOT_EMPTY && adapter_id_equal(rig->slots[i].adapter, (adapter_id){adapter, version}))
-            return i;
-    }
-    fail_msg("adapter %u version %u is in no slot", adapter, version);
-    return 0;
-}
 
 static void load_blocks_nobody_behind_it(void **state)
 {
     (void)state;
     struct replica_config config = rig_config();
-    struct rig *rig = rig_with_adapters(&config, 3);
+    struct rig *rig = rig_knowing(&config, 3);
 
     (void)rig_request(rig, 1, 0, 10, 5, 5); /* its load begins at once, and nothing runs */
     rig_expect(rig, REPLICA_COMMAND_LOAD, "1");
@@ -33,10 +14,10 @@ static void load_blocks_nobody_behind_it(void **state)
     rig_expect_admitted(rig, "2");
     (void)rig_request(rig, 2, 0, 10, 5, 5); /* and a load begins in the middle of a step */
     rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2");
-    rig_load_done(rig, slot_of(rig, 2, 1), true, TIER_HOST);
+    rig_load_done(rig, rig_slot_of(rig, 2, 1), true, TIER_HOST);
     rig_step_done(rig, 1, 1);
     rig_expect_admitted(rig, "2 3");
-    rig_load_done(rig, slot_of(rig, 1, 1), true, TIER_STORE);
+    rig_load_done(rig, rig_slot_of(rig, 1, 1), true, TIER_STORE);
     rig_step_done(rig, 1, 1);
     rig_expect_admitted(rig, "2 3 1");
     assert_int_equal(replica_state(rig->replica).passes_most, 0); /* waiting for a load is no pass */
@@ -47,7 +28,7 @@ static void many_misses_on_one_adapter_cause_one_load(void **state)
 {
     (void)state;
     struct replica_config config = rig_config();
-    struct rig *rig = rig_with_adapters(&config, 1);
+    struct rig *rig = rig_knowing(&config, 1);
 
     for (uint32_t i = 0; i < 50; i++)
         (void)rig_request(rig, 1, 0, 10, 5, 5);
@@ -64,11 +45,11 @@ static void loads_in_flight_are_bounded_and_begin_in_order(void **state)
     struct rig *rig;
 
     config.loads_max = 2;
-    rig = rig_with_adapters(&config, 6);
+    rig = rig_knowing(&config, 6);
     for (uint32_t i = 1; i <= 6; i++)
         (void)rig_request(rig, i, 0, 10, 5, 5);
     rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2");
-    rig_load_done(rig, slot_of(rig, 2, 1), true, TIER_HOST);
+    rig_load_done(rig, rig_slot_of(rig, 2, 1), true, TIER_HOST);
     rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2 3");
     rig_finish(rig);
     rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2 3 4 5 6");
@@ -83,7 +64,7 @@ static void load_evicts_what_is_idle_never_what_runs(void **state)
     struct rig *rig;
 
     config.slots.capacity = 2;
-    rig = rig_with_adapters(&config, 3);
+    rig = rig_knowing(&config, 3);
     (void)rig_request(rig, 1, 0, 10, 100, 100);
     (void)rig_request(rig, 2, 0, 10, 1, 1);
     rig_loads_done(rig, TIER_HOST);
@@ -103,7 +84,7 @@ static void admission_is_a_use_in_the_eyes_of_the_eviction_policy(void **state)
     struct rig *rig;
 
     config.slots.capacity = 2;
-    rig = rig_with_adapters(&config, 3);
+    rig = rig_knowing(&config, 3);
     for (uint32_t i = 0; i < 3; i++) {
         (void)rig_request(rig, (const uint32_t[]){1, 2, 1}[i], 0, 10, 1, 1);
         rig_finish(rig);
@@ -124,7 +105,7 @@ static void load_never_evicts_what_an_earlier_request_waits_to_use(void **state)
 
     config.rows_max = 2;
     config.slots.capacity = 2;
-    rig = rig_with_adapters(&config, 3);
+    rig = rig_knowing(&config, 3);
     (void)rig_request(rig, 1, 0, 10, 1, 1);
     rig_loads_done(rig, TIER_HOST);
     rig_finish(rig);
@@ -151,7 +132,7 @@ static void prefetch_looks_at_prefetch_max_waiting_requests_and_no_more(void **s
 
         config.rows_max = 1;
         config.prefetch_max = prefetch_max;
-        rig = rig_with_adapters(&config, 8);
+        rig = rig_knowing(&config, 8);
         (void)rig_request(rig, 0, 0, 10, 50, 50);
         for (uint32_t i = 1; i <= 8; i++)
             (void)rig_request(rig, i, 0, 10, 5, 5);
@@ -169,7 +150,7 @@ static void loads_in_a_step_begin_for_rows_that_are_free_and_prefetch(void **sta
 
     config.rows_max = 3;
     config.prefetch_max = 1;
-    rig = rig_with_adapters(&config, 8);
+    rig = rig_knowing(&config, 8);
     (void)rig_request(rig, 0, 0, 10, 50, 50); /* one row; two are free */
     for (uint32_t i = 1; i <= 8; i++)
         (void)rig_request(rig, i, 0, 10, 5, 5);
@@ -189,7 +170,7 @@ static void cap_bounds_loads_to_those_that_could_run_and_prefetch(void **state)
 
         config.max_loras = 2;
         config.prefetch_max = prefetch_max;
-        rig = rig_with_adapters(&config, 8);
+        rig = rig_knowing(&config, 8);
         (void)rig_request(rig, 1, 0, 10, 9, 9);
         rig_loads_done(rig, TIER_HOST); /* runs; one place is left, and 2 claims it */
         for (uint32_t i = 2; i <= 8; i++)
@@ -210,7 +191,7 @@ static void requests_for_one_adapter_claim_one_place(void **state)
 
     config.max_loras = 2;
     config.prefetch_max = 0;
-    rig = rig_with_adapters(&config, 3);
+    rig = rig_knowing(&config, 3);
     (void)rig_request(rig, 0, 0, 10, 9, 9);
     for (uint32_t i = 0; i < 5; i++)
         (void)rig_request(rig, (const uint32_t[]){1, 1, 1, 2, 3}[i], 0, 10, 5, 5);
@@ -228,7 +209,7 @@ static void prefetched_adapters_count_until_their_requests_run(void **state)
 
     config.max_loras = 1;
     config.prefetch_max = 2;
-    rig = rig_with_adapters(&config, 6);
+    rig = rig_knowing(&config, 6);
     for (uint32_t i = 1; i <= 6; i++)
         (void)rig_request(rig, i, 0, 10, 3, 3);
     for (uint32_t i = 0; i < 3; i++) { /* 1 runs; 2 and 3 come, and no more */
@@ -251,7 +232,7 @@ static void loads_in_a_step_are_prefetch_once_admission_has_ended(void **state)
 
     config.kv_blocks = 10;
     config.prefetch_max = 3;
-    rig = rig_with_adapters(&config, 8);
+    rig = rig_knowing(&config, 8);
     (void)rig_request(rig, 0, 0, 100, 5, 5);
     (void)rig_request(rig, 0, 0, 100, 5, 5); /* does not fit beside the first, and is the first that is looked at */
     rig_step_done(rig, 1, 1);
@@ -271,7 +252,7 @@ static void prefetch_follows_the_order_that_fairness_will_have(void **state)
     config.queue = &queue_vtc;
     config.rows_max = 3;
     config.prefetch_max = 2;
-    rig = rig_with_adapters(&config, 3);
+    rig = rig_knowing(&config, 3);
     for (uint32_t i = 0; i < 3; i++) /* tenant 1 has two rows, so its counter rises faster */
         (void)rig_request(rig, 0, i > 0, 10, 50, 50);
     rig_step_done(rig, 1, 1);
@@ -293,7 +274,7 @@ static void waiting_for_a_slot_is_measured_and_is_no_failure(void **state)
     struct rig *rig;
 
     config.slots.capacity = 1;
-    rig = rig_with_adapters(&config, 2);
+    rig = rig_knowing(&config, 2);
     (void)rig_request(rig, 1, 0, 10, 3, 3);
     rig_loads_done(rig, TIER_HOST);
     rig->at_ns = 1000;
@@ -322,7 +303,7 @@ static void wait_for_a_slot_ends_when_the_load_begins_for_another(void **state)
     uint32_t second;
 
     config.slots.capacity = 1;
-    rig = rig_with_adapters(&config, 2);
+    rig = rig_knowing(&config, 2);
     (void)rig_request(rig, 1, 0, 10, 2, 2);
     rig_loads_done(rig, TIER_HOST);
     rig->at_ns = 1000;
@@ -347,7 +328,7 @@ static void wait_for_a_slot_ends_when_only_the_link_is_lacking(void **state)
 
     config.slots.capacity = 2;
     config.loads_max = 1;
-    rig = rig_with_adapters(&config, 3);
+    rig = rig_knowing(&config, 3);
     (void)rig_request(rig, 1, 0, 10, 2, 2);
     rig_loads_done(rig, TIER_HOST);
     (void)rig_request(rig, 2, 0, 10, 1, 1); /* loading */
@@ -376,7 +357,7 @@ static void tier_found_is_where_the_adapter_was_when_first_looked_at(void **stat
     struct rig *rig;
     uint32_t cancelled;
 
-    rig = rig_with_adapters(&config, 3);
+    rig = rig_knowing(&config, 3);
     (void)rig_request(rig, 0, 0, 10, 1, 1);
     rig_finish(rig);
     assert_int_equal(tier_of(rig), TIER_BASE);
@@ -410,7 +391,7 @@ static void of_several_loads_the_coldest_counts(void **state)
         config.queue = &queue_vtc;
         config.max_loras = 1;
         config.slots.capacity = 2;
-        rig = rig_with_adapters(&config, 3);
+        rig = rig_knowing(&config, 3);
         (void)rig_request(rig, 2, 0, 10, 30, 30); /* 1: takes the cap */
         rig_loads_done(rig, TIER_HOST);
         (void)rig_request(rig, 0, 1, 10, 90, 90); /* 2: makes tenant 1 pay by the step */
@@ -437,103 +418,8 @@ static void of_several_loads_the_coldest_counts(void **state)
     }
 }
 
-static void failed_load_refuses_all_that_wait_for_it_and_only_them(void **state)
-{
-    (void)state;
-    struct replica_config config = rig_config();
-    struct rig *rig = rig_with_adapters(&config, 2);
-
-    for (uint32_t i = 0; i < 150; i++) /* more than a step's commands can say */
-        (void)rig_request(rig, 1 + i % 2, i % 2, 10, 5, 5);
-    rig_load_done(rig, slot_of(rig, 1, 1), false, TIER_STORE);
-    assert_int_equal(rig->out.count, COMMANDS_MAX - 2);
-    for (uint32_t i = 0; rig->live > 75 && i < config.requests_max; i++) {
-        if (rig->requests[i].live && rig->requests[i].adapter.index == 1)
-            rig_cancel(rig, i); /* crosses the refusal that is still to be said: too late */
-    }
-    while (replica_wakeup_at_ns(rig->replica) != NEVER_NS) {
-        assert_int_equal(replica_wakeup_at_ns(rig->replica), rig->at_ns);
-        rig_tick(rig);
-    }
-    assert_int_equal(rig->refused[REFUSE_ADAPTER_LOST], 75);
-    assert_int_equal(rig->live, 75);
-    (void)rig_request(rig, 1, 0, 10, 5, 5); /* known still: the next one tries again */
-    rig_expect(rig, REPLICA_COMMAND_LOAD, "1 2 1");
-    rig_finish(rig);
-    assert_int_equal(rig->counts[REPLICA_COMMAND_DONE], 76);
-    rig_free(rig);
-}
-
-/* That each runs on its own weights is the rig's to see at every RUN. */
-static void two_versions_run_side_by_side_until_the_old_is_done(void **state)
-{
-    (void)state;
-    struct replica_config config = rig_config();
-    struct rig *rig = rig_with_adapters(&config, 1);
-
-    (void)rig_request(rig, 1, 0, 10, 6, 6);
-    rig_loads_done(rig, TIER_HOST);
-    rig_know(rig, 1, 2, 1);
-    rig_retire(rig, (adapter_id){1, 1});
-    (void)rig_request_version(rig, (adapter_id){1, 2}, 0, 10, 6, 6);
-    rig_loads_done(rig, TIER_HOST);
-    rig_step_done(rig, 1, 1);
-    assert_int_equal(rig->plan_count, 2);
-    assert_int_not_equal(rig->plan[0].gpu_slot, rig->plan[1].gpu_slot);
-    (void)rig_request(rig, 1, 0, 10, 6, 6); /* the old version again: no */
-    assert_int_equal(rig_last(rig, REPLICA_COMMAND_REFUSE)->reason, REFUSE_ADAPTER_UNKNOWN);
-    while (rig->counts[REPLICA_COMMAND_DONE] == 0)
-        rig_step_done(rig, 1, 1);
-    assert_int_equal(rig->counts[REPLICA_COMMAND_EVICT], 1); /* with its last request */
-    assert_int_equal(rig_last(rig, REPLICA_COMMAND_EVICT)->command.evict.adapter.version, 1);
-    rig_finish(rig);
-    assert_int_equal(replica_state(rig->replica).slots_used, 1);
-    rig_free(rig);
-}
-
-static void retired_adapter_leaves_when_its_load_ends_and_nobody_wants_it(void **state)
-{
-    (void)state;
-    struct replica_config config = rig_config();
-    struct rig *rig = rig_with_adapters(&config, 2);
-    uint32_t slot;
-
-    slot = rig_request(rig, 1, 0, 10, 6, 6);
-    rig_retire(rig, (adapter_id){1, 1});
-    rig_cancel(rig, slot);
-    assert_int_equal(rig->counts[REPLICA_COMMAND_EVICT], 0);
-    rig_loads_done(rig, TIER_HOST);
-    rig_expect(rig, REPLICA_COMMAND_EVICT, "1");
-    slot = rig_request(rig, 2, 0, 10, 6, 6);
-    rig_retire(rig, (adapter_id){2, 1});
-    rig_loads_done(rig, TIER_HOST); /* its request waits still, and is served */
-    rig_finish(rig);
-    assert_int_equal(rig_last(rig, REPLICA_COMMAND_DONE)->command.done.output_tokens, 6);
-    rig_expect(rig, REPLICA_COMMAND_EVICT, "1 2");
-    rig_retire(rig, (adapter_id){7, 1}); /* never heard of: nothing to do */
-    rig_free(rig);
-}
-
-static void retired_adapter_whose_load_fails_gives_its_record_up(void **state)
-{
-    (void)state;
-    struct replica_config config = rig_config();
-    struct rig *rig;
-
-    config.adapters_max = 1;
-    rig = rig_with_adapters(&config, 1);
-    rig_cancel(rig, rig_request(rig, 1, 0, 10, 6, 6));
-    rig_retire(rig, (adapter_id){1, 1});
-    rig_load_done(rig, slot_of(rig, 1, 1), false, TIER_STORE);
-    rig_know(rig, 2, 1, 1); /* finds the table empty */
-    (void)rig_request(rig, 2, 0, 10, 6, 6);
-    rig_finish(rig);
-    assert_int_equal(rig->counts[REPLICA_COMMAND_REFUSE], 0);
-    rig_free(rig);
-}
-
-/* A large adapter where a hundred small ones lie: more evictions than a step can say, then the load. Also in the middle of
- * an engine step, which goes on meanwhile. */
+/* A large adapter where a hundred small ones lie: more evictions than a step can say, then the load. Also in the
+ * middle of an engine step, which goes on meanwhile. */
 static void load_that_evicts_a_hundred_is_said_over_several_ticks(void **state)
 {
     (void)state;
@@ -544,7 +430,7 @@ static void load_that_evicts_a_hundred_is_said_over_several_ticks(void **state)
         config.loads_max = 100;
         config.slots =
             (struct cache_config){.unit = CACHE_BYTES, .capacity = 100, .entries_max = 100, .evict = &evict_lru};
-        rig = rig_with_adapters(&config, 100);
+        rig = rig_knowing(&config, 100);
         rig_know(rig, 101, 1, 100);
         for (uint32_t i = 1; i <= 100; i++)
             (void)rig_request(rig, i, 0, 10, 1, 1);
@@ -570,7 +456,7 @@ static void ends_that_take_their_adapter_along_leave_room_for_run(void **state)
     (void)state;
     for (uint32_t count = 29; count < 35; count++) {
         struct replica_config config = rig_config();
-        struct rig *rig = rig_with_adapters(&config, count);
+        struct rig *rig = rig_knowing(&config, count);
 
         (void)rig_request(rig, 0, 0, 10, 50, 50);
         for (uint32_t i = 1; i <= count; i++)
@@ -600,7 +486,7 @@ static void thrashing_degrades_smoothly(void **state)
     config.requests_max = 200;
     config.slots.capacity = 4;
     config.loads_max = 2;
-    rig = rig_with_adapters(&config, 8);
+    rig = rig_knowing(&config, 8);
     while (sent < 1500) {
         rig->at_ns += NS_PER_MS;
         if (rig->live < config.requests_max) {
@@ -639,10 +525,6 @@ int main(void)
         cmocka_unit_test(wait_for_a_slot_ends_when_only_the_link_is_lacking),
         cmocka_unit_test(tier_found_is_where_the_adapter_was_when_first_looked_at),
         cmocka_unit_test(of_several_loads_the_coldest_counts),
-        cmocka_unit_test(failed_load_refuses_all_that_wait_for_it_and_only_them),
-        cmocka_unit_test(two_versions_run_side_by_side_until_the_old_is_done),
-        cmocka_unit_test(retired_adapter_leaves_when_its_load_ends_and_nobody_wants_it),
-        cmocka_unit_test(retired_adapter_whose_load_fails_gives_its_record_up),
         cmocka_unit_test(load_that_evicts_a_hundred_is_said_over_several_ticks),
         cmocka_unit_test(ends_that_take_their_adapter_along_leave_room_for_run),
         cmocka_unit_test(thrashing_degrades_smoothly),
