@@ -1,5 +1,6 @@
-/* The node core under random valid events, seen from outside by a host that keeps its own books: every want gets one READY or
- * LOST, nothing retired is served, one fetch an adapter, room and fetches within their limits, and nothing sleeps for ever. */
+/* The node core under random valid events, seen from outside by a host that keeps its own books: every want gets one
+ * READY or LOST, nothing retired is served, one fetch an adapter, room and fetches within their limits, and nothing
+ * sleeps for ever. */
 #include "node/node.h"
 #include "support.h"
 
