@@ -1,0 +1,279 @@
+/* The simulator's own state: cores and their hosts on one queue. Actors of the queue are numbered in ranges, so that the
+ * order of two things at one instant never depends on which was pushed first:
+ * steps of replica r, copies to replica r, fetches of node n, single loads, and one each for arrivals, reports, samples. */
+#ifndef ENGINE_INTERNAL_H
+#define ENGINE_INTERNAL_H
+
+#include "engine/queue.h"
+#include "engine/recorder.h"
+#include "engine/sim.h"
+#include "engine/slots.h"
+#include "fleet/fleet.h"
+#include "hardware/link.h"
+#include "hardware/memory.h"
+#include "hardware/step.h"
+#include "journal/turn.h"
+#include "node/node.h"
+#include "replica/replica.h"
+#include "workload/source.h"
+
+TURN(replica)
+TURN(node)
+TURN(fleet)
+
+enum actor_kind { ACTOR_STEP, ACTOR_COPY, ACTOR_STORE, ACTOR_FETCH, ACTOR_LOAD, ACTOR_TIMEOUT, ACTOR_REPORT, ACTOR_SAMPLE,
+                  ACTOR_ARRIVAL, ACTOR_REPLICA_TICK, ACTOR_NODE_TICK, ACTOR_FLEET_TICK };
+#define ACTOR_INDEX_BITS 20
+
+enum request_phase { PHASE_FREE, PHASE_WAITING, PHASE_PREFILL, PHASE_DECODE, PHASE_LOST };
+
+/* A request in flight, at the host. */
+struct sim_request {
+    struct arrival arrival;
+    uint64_t ordinal;
+    int64_t admitted_ns;
+    int64_t first_token_ns;
+    int64_t phase_since_ns;
+    int64_t interference_from_ns; /* the replica's integral when this decode phase began */
+    int64_t blame_ns[BLAME_COUNT];
+    uint32_t replica;
+    uint32_t replica_slot;
+    uint32_t output_tokens;       /* produced so far */
+    bool ending;                  /* its SEQUENCE_END is on its way */
+    uint16_t rank;
+    uint8_t phase;
+    bool slot_wait_known;         /* said by a PREEMPT; after that only `recompute` grows */
+};
+
+/* An adapter on its way to a replica's slot: WANT at the node, then the copy. */
+struct sim_load {
+    uint64_t ordinal;
+    uint64_t command;             /* the LOAD it answers */
+    adapter_id adapter;
+    uint64_t bytes;
+    int64_t asked_ns;
+    int64_t copy_from_ns;
+    uint32_t replica;
+    uint16_t gpu_slot;
+    uint16_t tier;
+    bool active;
+};
+
+/* What is known of the adapter in a GPU slot, and how it came: blame looks back at it. */
+struct sim_slot {
+    uint64_t bytes;
+    int64_t asked_ns;
+    int64_t fetched_ns;           /* the store had given it; asked_ns when it was in the host tier */
+    int64_t ready_ns;             /* decrypted, verified, in host memory */
+    int64_t arrived_ns;
+    uint32_t rank;
+    uint32_t mark;                /* of the plan that last counted it */
+};
+
+/* What a replica did, ever growing; samples take differences. */
+struct replica_totals {
+    int64_t busy_ns;
+    uint64_t output_tokens;
+    uint64_t prefill_tokens;
+    uint64_t loads;
+    uint64_t hits;
+    uint64_t misses;
+};
+
+/* The RUN in flight. */
+struct sim_run {
+    uint64_t command;             /* its id */
+    uint64_t step;                /* number of its first engine step */
+    int64_t from_ns;
+    double step_ns;               /* of its first step, before jitter */
+    double step_growth_ns;        /* of each further one: its KV has grown by a token a row */
+    double without_prefill_ns;    /* of the first step, had nobody prefilled */
+    uint32_t steps;               /* how many this run makes; 0: none in flight */
+    uint32_t decode_rows;
+    uint32_t prefill_tokens;
+    uint32_t generation;          /* of the queue entry that ends it */
+    bool prefills;                /* some row is not decoding */
+};
+
+struct sim_replica {
+    struct replica *core;
+    void *memory;                 /* that the core lives in */
+    struct sim *sim;
+    struct replica_host host;
+    struct replica_commands commands;
+    struct recorder *recorder;
+    struct step_model model;
+    struct sim_run run;
+    struct link copies;
+    struct link_flow *copy_flows; /* [loads_max] */
+    uint32_t copies_generation;
+    struct slots slots;           /* of the core's requests */
+    uint32_t *request_of;         /* [requests_max] the fleet's slot by the replica's slot */
+    uint32_t *known_version;      /* [adapters_max + 1] version the core was told of; 0: none */
+    struct sim_slot *gpu_slots;   /* [entries_max] */
+    uint64_t seq;
+    uint64_t salt;
+    int64_t interference_ns;      /* integral */
+    int64_t tick_at_ns;           /* armed; NEVER_NS */
+    uint32_t plan_mark;
+    uint32_t index;
+    uint32_t node;
+    uint32_t pool;
+    uint32_t tp;
+    int64_t load_fixed_ns;
+    uint64_t kv_blocks;
+    uint64_t slots_capacity;
+    uint32_t requests_max;
+    uint32_t block_tokens;
+    bool settling;
+    struct replica_totals totals;
+    struct replica_totals sampled;
+    int64_t measured_busy_ns;
+    uint64_t runs;
+    uint64_t engine_steps;
+};
+
+struct sim_node {
+    struct node *core;
+    void *memory;
+    struct sim *sim;
+    struct node_host host;
+    struct node_commands commands;
+    struct recorder *recorder;
+    struct link store;
+    struct link_flow *fetch_flows; /* [fetches_max] */
+    uint32_t store_generation;
+    double fetch_bytes_per_s;     /* one fetch's cap: its connections together */
+    double decrypt_bytes_per_s;
+    int64_t first_byte_ns;
+    uint64_t seq;
+    int64_t tick_at_ns;
+    uint32_t index;
+    uint32_t pool;
+};
+
+/* A fetch on its way to a node. */
+struct sim_fetch {
+    uint64_t ordinal;
+    uint64_t command;
+    adapter_id adapter;
+    uint64_t bytes;
+    uint32_t node;
+    uint8_t stage;                /* enum fetch_stage */
+};
+enum fetch_stage { FETCH_FREE, FETCH_FIRST_BYTE, FETCH_TRANSFER, FETCH_DECRYPT };
+
+struct sim {
+    const struct scenario *scenario;
+    struct results *results;
+    const struct sim_options *options;
+    FILE *errors;
+    struct source *source;
+    struct queue queue;
+    int64_t now_ns;
+
+    struct fleet *fleet;
+    void *fleet_memory;
+    struct fleet_host fleet_host;
+    struct fleet_commands fleet_commands;
+    struct recorder *fleet_recorder;
+    uint64_t fleet_seq;
+    int64_t fleet_tick_at_ns;
+
+    struct sim_replica *replicas;
+    uint32_t replicas_count;
+    struct sim_node *nodes;
+    uint32_t nodes_count;
+
+    struct slots slots;           /* of requests, fleet-wide */
+    struct sim_request *requests; /* [requests_max] */
+    uint32_t requests_max;
+    uint64_t requests_total;
+    uint64_t in_system;
+    uint32_t routed_to;           /* what the fleet answered to the REQUEST being delivered; NONE_INDEX: refused */
+
+    struct sim_load *loads;       /* [loads_max] */
+    uint32_t loads_max;
+    struct slots load_slots;
+    uint64_t loads_total;
+    struct sim_fetch *fetches;    /* [fetches_max] */
+    uint32_t fetches_max;
+    struct slots fetch_slots;
+    uint64_t fetches_total;
+
+    int64_t arrival_at_ns;        /* armed; NEVER_NS */
+    uint32_t arrival_generation;
+    int64_t sample_every_ns;
+    int64_t report_every_ns;
+    int64_t arrivals_end_ns;
+    int64_t give_up_ns;
+    int64_t last_arrival_ns;
+    int64_t little_at_ns;
+    struct run_facts facts;
+    bool failed;                  /* the source could not go on: its message says why */
+    char journal_dir[1024];       /* of this variant */
+    bool warming;                 /* the host tier is being filled before the run: no time passes */
+    uint64_t warming_command;     /* the FETCH to answer */
+};
+
+/* ACTOR_<kind> number `index`, as the queue's actor. */
+static inline uint32_t actor_make(enum actor_kind kind, uint32_t index)
+{
+    check(index < 1u << ACTOR_INDEX_BITS);
+    return (uint32_t)kind << ACTOR_INDEX_BITS | index;
+}
+void sim_push(struct sim *sim, int64_t at_ns, enum queue_class class, enum actor_kind kind, uint32_t index, uint32_t payload,
+              uint64_t ordinal);
+
+/* setup.c */
+enum status sim_setup(struct sim *sim);
+/* Accepts what sim_setup() left half-made. STATUS_IO: a journal could not be written whole. */
+enum status sim_teardown(struct sim *sim);
+
+/* replica_host.c: events to a replica's core, and its commands */
+void replica_host_init(struct sim_replica *replica);
+void replica_deliver(struct sim_replica *replica, struct replica_event *event);
+void replica_copy_ended(struct sim_replica *replica, uint32_t generation);
+/* The node has it in host memory, found at `tier`. */
+void replica_load_ready(struct sim *sim, uint32_t load, uint16_t tier);
+void replica_load_lost(struct sim *sim, uint32_t load);
+void replica_load_due(struct sim *sim, uint32_t load, uint64_t ordinal);
+
+/* replica_run.c: the engine that the simulator pretends to be */
+void run_begin(struct sim_replica *replica, const struct replica_command *command);
+void run_ended(struct sim_replica *replica, uint32_t generation);
+/* Ends what was done by now, and lets the step in flight end alone: before any other event reaches the core. */
+void run_settle(struct sim_replica *replica);
+/* Totals as single steps would have them now, whatever is folded. */
+struct replica_totals run_totals(const struct sim_replica *replica);
+uint64_t run_kv_blocks(const struct sim_replica *replica, const struct replica_state *state);
+
+/* request.c: a request's life at the host, and where its time went */
+void request_admitted(struct sim_replica *replica, const struct step_row *row);
+void request_prefilled(struct sim_replica *replica, const struct step_row *row, int64_t step_ns, int64_t now_ns);
+void request_preempted(struct sim_replica *replica, const struct replica_command *command);
+void request_done(struct sim_replica *replica, const struct replica_command *command);
+void request_refused(struct sim_replica *replica, const struct replica_command *command);
+/* The request leaves the system. */
+void request_end(struct sim *sim, uint32_t slot, enum request_status status, uint8_t reason, uint8_t tier,
+                 uint32_t recomputed_tokens);
+void request_arrive(struct sim *sim);
+void request_timeout(struct sim *sim, uint32_t slot, uint64_t ordinal);
+void arrival_arm(struct sim *sim);
+
+/* node_host.c */
+void node_host_init(struct sim_node *node);
+void node_deliver(struct sim_node *node, struct node_event *event);
+void node_store_ended(struct sim_node *node, uint32_t generation);
+void node_fetch_due(struct sim *sim, uint32_t fetch, uint64_t ordinal);
+
+/* fleet_host.c */
+void fleet_host_init(struct sim *sim);
+void fleet_deliver(struct sim *sim, struct fleet_event *event);
+void fleet_residency(struct sim *sim, uint32_t replica, uint32_t node, adapter_id adapter, enum tier tier, bool present);
+void fleet_reports(struct sim *sim);
+
+/* sample.c */
+void sim_sample(struct sim *sim);
+
+#endif

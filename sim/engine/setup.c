@@ -1,0 +1,405 @@
+/* From a scenario to cores: sizes, memory, and who shares what with whom. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "engine/internal.h"
+#include "fleet/pack.h"
+#include "model/footprint.h"
+#include "node/pack.h"
+#include "replica/pack.h"
+
+static uint32_t modules_of(const struct scenario *scenario)
+{
+    return scenario->workload.adapters.modules == KEY_MODULES_ALL ? LORA_ALL_LINEAR : LORA_ATTENTION;
+}
+
+static uint64_t largest_adapter_bytes(const struct scenario *scenario, const struct scenario_pool *pool)
+{
+    const struct key_list *ranks = &scenario->workload.adapters.ranks;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < ranks->count; i++)
+        bytes = max_u64(bytes, footprint_adapter_bytes(&pool->shape, modules_of(scenario), (uint32_t)ranks->values[i]));
+    return bytes;
+}
+
+/* The least room an adapter can take: how many entries a cache of bytes may hold. */
+static uint32_t entries_for(const struct scenario *scenario, const struct scenario_pool *pool, double capacity_bytes,
+                            uint32_t entries_most)
+{
+    const struct key_list *ranks = &scenario->workload.adapters.ranks;
+    uint64_t least = UINT64_MAX;
+    uint64_t fit;
+
+    for (uint32_t i = 0; i < ranks->count; i++)
+        least = min_u64(least, footprint_adapter_bytes(&pool->shape, modules_of(scenario), (uint32_t)ranks->values[i]));
+    fit = footprint_fit_count((uint64_t)capacity_bytes, max_u64(least, 1));
+    return (uint32_t)min_u64(max_u64(fit, 1), entries_most);
+}
+
+static void *zeroed(size_t count, size_t bytes)
+{
+    void *memory = calloc(count > 0 ? count : 1, bytes);
+
+    check(memory != NULL);
+    return memory;
+}
+
+static void announce_replica(struct sim *sim, const struct sim_replica *replica)
+{
+    struct fleet_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.kind = FLEET_EVENT_REPLICA_UP;
+    event.replica_up.replica = replica_id_make(0, replica->index);
+    event.replica_up.node.value = (uint16_t)replica->node;
+    event.replica_up.base.value = (uint16_t)sim->scenario->pools[replica->pool].base_index;
+    fleet_deliver(sim, &event);
+}
+
+static struct replica_config replica_config_of(const struct sim *sim, const struct scenario_pool *pool,
+                                               const struct memory_plan *memory)
+{
+    const struct keys_pool *keys = &pool->keys;
+    uint32_t adapters = source_adapters_max(sim->source);
+    struct replica_config config = {
+        .salt = hash_mix(sim->scenario->seed),
+        .requests_max = (uint32_t)keys->waiting_max,
+        .rows_max = (uint32_t)min_u64(keys->rows_max, keys->waiting_max),
+        .token_budget = (uint32_t)keys->token_budget,
+        .block_tokens = (uint32_t)keys->block_tokens,
+        .kv_blocks = memory->kv_blocks,
+        .kv_watermark_permille = (uint32_t)keys->kv_watermark_permille,
+        .max_loras = (uint32_t)keys->max_loras,
+        .passes_max = (uint32_t)keys->passes_max,
+        .adapters_max = 2 * adapters + 64, /* two versions of each may be in flight */
+        .tenants_max = source_tenants_max(sim->source),
+        .loads_max = (uint32_t)keys->loads_max,
+        .prefetch_max = (uint32_t)keys->prefetch_max,
+        .prompt_weight = (uint32_t)keys->prompt_weight,
+        .output_weight = (uint32_t)keys->output_weight,
+        .batching = keys->batching == KEY_BATCHING_CHUNKED ? BATCHING_CHUNKED : BATCHING_PREFILL_FIRST,
+        .queue = queue_policy_find(keys->queue),
+        .slots = {.unit = keys->slots_count > 0 ? CACHE_SLOTS : CACHE_BYTES,
+                  .capacity = keys->slots_count > 0 ? keys->slots_count : (uint64_t)keys->slots_bytes,
+                  .evict = evict_policy_find(keys->evict),
+                  .cost_fixed_ns = (int64_t)(pool->profile.load_fixed_us * 1e3),
+                  .cost_ns_per_mib =
+                      (int64_t)(1048576.0 / (double)keys->tp / pool->profile.host_bytes_per_s * 1e9)},
+    };
+
+    config.slots.entries_max = keys->slots_count > 0 ? (uint32_t)keys->slots_count
+                                                     : entries_for(sim->scenario, pool, keys->slots_bytes, 65534);
+    return config;
+}
+
+static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct sim_replica *replica)
+{
+    const struct scenario_pool *pool = &sim->scenario->pools[pool_index];
+    struct memory_plan memory;
+    struct replica_config config;
+    const char *field;
+    size_t bytes;
+
+    if (memory_plan(pool, largest_adapter_bytes(sim->scenario, pool), sim->errors, &memory) != STATUS_OK)
+        return STATUS_INVALID;
+    config = replica_config_of(sim, pool, &memory);
+    if (replica_config_validate(&config, &field) != STATUS_OK) {
+        fprintf(sim->errors, "berth-sim: pool %s: %s is outside what a replica can be\n", pool->keys.name, field);
+        return STATUS_INVALID;
+    }
+    bytes = replica_bytes(&config);
+    replica->memory = zeroed(1, bytes);
+    replica->core = replica_create(replica->memory, bytes, &config);
+    replica->sim = sim;
+    replica->pool = pool_index;
+    replica->tp = (uint32_t)pool->keys.tp;
+    replica->salt = hash_mix(sim->scenario->seed ^ hash_mix(replica->index));
+    replica->kv_blocks = memory.kv_blocks;
+    replica->slots_capacity = config.slots.capacity;
+    replica->requests_max = config.requests_max;
+    replica->block_tokens = config.block_tokens;
+    replica->load_fixed_ns = (int64_t)(pool->profile.load_fixed_us * 1e3);
+    replica->request_of = zeroed(config.requests_max, sizeof(*replica->request_of));
+    replica->known_version = zeroed(source_adapters_max(sim->source) + 1, sizeof(*replica->known_version));
+    replica->gpu_slots = zeroed(config.slots.entries_max, sizeof(*replica->gpu_slots));
+    replica->copy_flows = zeroed(config.loads_max, sizeof(*replica->copy_flows));
+    link_init(&replica->copies, pool->profile.host_bytes_per_s, replica->copy_flows, config.loads_max);
+    slots_init(&replica->slots, config.requests_max);
+    step_model_init(&replica->model, &pool->profile, &pool->shape, replica->tp, modules_of(sim->scenario),
+                    (enum lora_cost)pool->keys.lora_cost, pool->keys.step_jitter);
+    if (sim->options->journal_dir != NULL) {
+        struct journal_header header;
+        struct journal_words words = {.words = header.words};
+
+        journal_header_init(&header, JOURNAL_REPLICA, replica->index, sizeof(struct replica_event));
+        replica_config_pack(&words, &config);
+        if (recorder_open(sim->journal_dir, "replica", &header, sim->errors, &replica->recorder) != STATUS_OK)
+            return STATUS_IO;
+    }
+    replica_host_init(replica);
+    sim->facts.gpus += replica->tp;
+    if (replica->index == 0) {
+        sim->facts.kv_tokens_per_replica = memory.kv_tokens;
+        sim->facts.slots_capacity = config.slots.capacity;
+    }
+    return STATUS_OK;
+}
+
+/* With host_warm: as if every popular adapter had been fetched long ago. */
+static void warm_node(struct sim *sim, struct sim_node *node, const struct scenario_pool *pool)
+{
+    uint64_t room_bytes = (uint64_t)pool->keys.host_bytes;
+    adapter_id adapter;
+
+    sim->warming = true;
+    for (uint32_t rank = 0; source_popular(sim->source, rank, &adapter); rank++) {
+        struct adapter_fact fact = source_adapter(sim->source, adapter);
+        struct node_event event;
+
+        if (fact.base.value != pool->base_index)
+            continue;
+        if (fact.bytes > room_bytes)
+            break;
+        room_bytes -= fact.bytes;
+        memset(&event, 0, sizeof(event));
+        event.kind = NODE_EVENT_WANT;
+        event.want.adapter = adapter;
+        event.want.bytes = fact.bytes;
+        node_deliver(node, &event);
+        memset(&event, 0, sizeof(event));
+        event.kind = NODE_EVENT_FETCHED;
+        event.answers = sim->warming_command;
+        event.fetched.adapter = adapter;
+        event.fetched.bytes = fact.bytes;
+        node_deliver(node, &event);
+        memset(&event, 0, sizeof(event));
+        event.kind = NODE_EVENT_UNWANT;
+        event.unwant.adapter = adapter;
+        event.unwant.bytes = fact.bytes;
+        node_deliver(node, &event);
+        fleet_residency(sim, 0, node->index, adapter, TIER_HOST, true);
+    }
+    sim->warming = false;
+}
+
+static enum status setup_node(struct sim *sim, uint32_t pool_index, uint32_t replicas, struct sim_node *node)
+{
+    const struct scenario_pool *pool = &sim->scenario->pools[pool_index];
+    const struct keys_pool *keys = &pool->keys;
+    struct node_config config = {
+        .host = {.unit = CACHE_BYTES,
+                 .capacity = (uint64_t)keys->host_bytes,
+                 .entries_max = entries_for(sim->scenario, pool, keys->host_bytes, 2 * source_adapters_max(sim->source) + 64),
+                 .evict = evict_policy_find(keys->host_evict),
+                 .cost_fixed_ns = (int64_t)(pool->profile.store_first_byte_ms * 1e6),
+                 .cost_ns_per_mib = (int64_t)(1048576.0 / pool->profile.store_bytes_per_s * 1e9)},
+        .wants_max = replicas * (uint32_t)keys->loads_max + 1,
+        .fetches_max = (uint32_t)keys->fetches_max,
+    };
+    size_t bytes = node_bytes(&config);
+
+    node->memory = zeroed(1, bytes);
+    node->core = node_create(node->memory, bytes, &config);
+    node->sim = sim;
+    node->pool = pool_index;
+    node->first_byte_ns = (int64_t)(pool->profile.store_first_byte_ms * 1e6);
+    node->fetch_bytes_per_s = pool->profile.store_connection_bytes_per_s * (double)keys->fetch_connections;
+    node->decrypt_bytes_per_s = pool->profile.decrypt_bytes_per_s;
+    node->fetch_flows = zeroed(config.fetches_max, sizeof(*node->fetch_flows));
+    link_init(&node->store, pool->profile.store_bytes_per_s, node->fetch_flows, config.fetches_max);
+    if (sim->options->journal_dir != NULL) {
+        struct journal_header header;
+        struct journal_words words = {.words = header.words};
+
+        journal_header_init(&header, JOURNAL_NODE, node->index, sizeof(struct node_event));
+        node_config_pack(&words, &config);
+        if (recorder_open(sim->journal_dir, "node", &header, sim->errors, &node->recorder) != STATUS_OK)
+            return STATUS_IO;
+    }
+    node_host_init(node);
+    return STATUS_OK;
+}
+
+static enum status setup_fleet(struct sim *sim)
+{
+    const struct keys_fleet *keys = &sim->scenario->fleet;
+    struct fleet_config config = {
+        .salt = hash_mix(sim->scenario->seed),
+        .replicas_max = sim->replicas_count,
+        .nodes_max = sim->nodes_count,
+        .bases_max = sim->scenario->bases_count,
+        .adapters_max = source_adapters_max(sim->source),
+        .requests_max = sim->requests_max,
+        .route = route_policy_find(keys->route),
+        .bound_milli = (uint32_t)(keys->bound * 1000 + 0.5),
+        .bound_add = (uint32_t)keys->bound_add_count,
+        .hot_share_milli = (uint32_t)(keys->hot_share * 1000 + 0.5),
+        .cool_milli = (uint32_t)(keys->cool_ratio * 1000 + 0.5),
+        .rate_half_life_ns = (int64_t)(keys->rate_half_life_s * 1e9),
+    };
+    size_t bytes = fleet_bytes(&config);
+
+    sim->fleet_memory = zeroed(1, bytes);
+    sim->fleet = fleet_create(sim->fleet_memory, bytes, &config);
+    if (sim->options->journal_dir != NULL) {
+        struct journal_header header;
+        struct journal_words words = {.words = header.words};
+
+        journal_header_init(&header, JOURNAL_FLEET, 0, sizeof(struct fleet_event));
+        fleet_config_pack(&words, &config);
+        if (recorder_open(sim->journal_dir, "fleet", &header, sim->errors, &sim->fleet_recorder) != STATUS_OK)
+            return STATUS_IO;
+    }
+    fleet_host_init(sim);
+    return STATUS_OK;
+}
+
+static uint32_t replicas_per_node(const struct keys_pool *keys)
+{
+    return (uint32_t)max_u64(1, keys->gpus_per_node / keys->tp);
+}
+
+static enum status make_journal_folder(struct sim *sim)
+{
+    if (sim->options->journal_dir == NULL)
+        return STATUS_OK;
+    snprintf(sim->journal_dir, sizeof(sim->journal_dir), "%s/%s", sim->options->journal_dir, sim->scenario->variant);
+    if ((mkdir(sim->options->journal_dir, 0777) != 0 && errno != EEXIST) ||
+        (mkdir(sim->journal_dir, 0777) != 0 && errno != EEXIST)) {
+        fprintf(sim->errors, "berth-sim: cannot create the folder %s: %s\n", sim->journal_dir, strerror(errno));
+        return STATUS_IO;
+    }
+    return STATUS_OK;
+}
+
+/* Which replica stands on which node: pools one after the other, nodes filled in order. */
+static enum status setup_cores(struct sim *sim)
+{
+    const struct scenario *scenario = sim->scenario;
+    uint32_t replica_index = 0;
+    uint32_t node_index = 0;
+
+    for (uint32_t p = 0; p < scenario->pools_count; p++) {
+        const struct keys_pool *keys = &scenario->pools[p].keys;
+        uint32_t per_node = replicas_per_node(keys);
+
+        for (uint32_t left = (uint32_t)keys->replicas; left > 0;) {
+            uint32_t here = min_u32(left, per_node);
+
+            sim->nodes[node_index].index = node_index;
+            if (setup_node(sim, p, here, &sim->nodes[node_index]) != STATUS_OK)
+                return STATUS_INVALID;
+            for (uint32_t i = 0; i < here; i++, replica_index++) {
+                sim->replicas[replica_index].index = replica_index;
+                sim->replicas[replica_index].node = node_index;
+                if (setup_replica(sim, p, &sim->replicas[replica_index]) != STATUS_OK)
+                    return STATUS_INVALID;
+            }
+            node_index++;
+            left -= here;
+        }
+    }
+    return STATUS_OK;
+}
+
+static void count_cores(struct sim *sim)
+{
+    for (uint32_t p = 0; p < sim->scenario->pools_count; p++) {
+        const struct keys_pool *keys = &sim->scenario->pools[p].keys;
+        uint32_t nodes = (uint32_t)div_up_u64(keys->replicas, replicas_per_node(keys));
+
+        sim->replicas_count += (uint32_t)keys->replicas;
+        sim->nodes_count += nodes;
+        sim->loads_max += (uint32_t)(keys->replicas * keys->loads_max);
+        sim->fetches_max += (uint32_t)(nodes * keys->fetches_max);
+    }
+}
+
+static void choose_intervals(struct sim *sim)
+{
+    const struct scenario *scenario = sim->scenario;
+    double rows_max = (double)scenario->sample_rows_max;
+    double sample_s = scenario->sample_s;
+
+    while (scenario->duration_s / sample_s * sim->replicas_count > rows_max && sample_s < scenario->duration_s)
+        sample_s *= 2;
+    sim->sample_every_ns = (int64_t)(sample_s * 1e9);
+    sim->report_every_ns = (int64_t)(scenario->report_ms * 1e6);
+    sim->arrivals_end_ns = (int64_t)(scenario->duration_s * 1e9);
+    sim->give_up_ns = sim->arrivals_end_ns + (int64_t)(scenario->drain_max_s * 1e9);
+    sim->facts.warmup_until_ns = (int64_t)(scenario->warmup_s * 1e9);
+}
+
+enum status sim_setup(struct sim *sim)
+{
+    const struct scenario *scenario = sim->scenario;
+
+    count_cores(sim);
+    if (sim->replicas_count > 1024) {
+        fprintf(sim->errors, "berth-sim: the pools have %u replicas together, a fleet has at most 1024\n", sim->replicas_count);
+        return STATUS_INVALID;
+    }
+    if (source_open(scenario, sim->errors, &sim->source) != STATUS_OK)
+        return STATUS_INVALID;
+    if (make_journal_folder(sim) != STATUS_OK)
+        return STATUS_IO;
+    sim->requests_max = (uint32_t)scenario->requests_max;
+    sim->replicas = zeroed(sim->replicas_count, sizeof(*sim->replicas));
+    sim->nodes = zeroed(sim->nodes_count, sizeof(*sim->nodes));
+    sim->requests = zeroed(sim->requests_max, sizeof(*sim->requests));
+    sim->loads = zeroed(sim->loads_max, sizeof(*sim->loads));
+    sim->fetches = zeroed(sim->fetches_max, sizeof(*sim->fetches));
+    slots_init(&sim->slots, sim->requests_max);
+    slots_init(&sim->load_slots, sim->loads_max);
+    slots_init(&sim->fetch_slots, sim->fetches_max);
+    queue_init(&sim->queue, 4096);
+    choose_intervals(sim);
+    if (setup_fleet(sim) != STATUS_OK || setup_cores(sim) != STATUS_OK)
+        return STATUS_INVALID;
+    for (uint32_t i = 0; i < sim->replicas_count; i++)
+        announce_replica(sim, &sim->replicas[i]);
+    for (uint32_t i = 0; i < sim->nodes_count; i++)
+        if (scenario->pools[sim->nodes[i].pool].keys.host_warm)
+            warm_node(sim, &sim->nodes[i], &scenario->pools[sim->nodes[i].pool]);
+    return STATUS_OK;
+}
+
+enum status sim_teardown(struct sim *sim)
+{
+    enum status status = recorder_close(sim->fleet_recorder, sim->errors);
+
+    for (uint32_t i = 0; sim->replicas != NULL && i < sim->replicas_count; i++) {
+        struct sim_replica *replica = &sim->replicas[i];
+
+        if (recorder_close(replica->recorder, sim->errors) != STATUS_OK)
+            status = STATUS_IO;
+        slots_free(&replica->slots);
+        free(replica->memory);
+        free(replica->request_of);
+        free(replica->known_version);
+        free(replica->gpu_slots);
+        free(replica->copy_flows);
+    }
+    for (uint32_t i = 0; sim->nodes != NULL && i < sim->nodes_count; i++) {
+        if (recorder_close(sim->nodes[i].recorder, sim->errors) != STATUS_OK)
+            status = STATUS_IO;
+        free(sim->nodes[i].memory);
+        free(sim->nodes[i].fetch_flows);
+    }
+    source_close(sim->source);
+    slots_free(&sim->slots);
+    slots_free(&sim->load_slots);
+    slots_free(&sim->fetch_slots);
+    queue_free(&sim->queue);
+    free(sim->fleet_memory);
+    free(sim->replicas);
+    free(sim->nodes);
+    free(sim->requests);
+    free(sim->loads);
+    free(sim->fetches);
+    return status;
+}
