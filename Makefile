@@ -66,21 +66,59 @@ $(B)/bin/berth-sim: $(call obj,$(SIM_MAIN)) $(B)/libsim.a $(B)/libtraces.a $(B)/
 $(B)/tests/%: $(B)/tests/%.o $(B)/libtest.a $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
 	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
 
-# BUILD_ID names what made a result; the file changes only when the text does.
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
-.PHONY: all links deps demo check check-unit floors list bench clean
+.PHONY: all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
 links: $(B)/bin/berth-sim
 	@mkdir -p bin
 	@ln -sfn ../$(B)/bin/berth-sim bin/berth-sim
 
+# What a bare Debian 12 lacks. Nothing happens when all are there.
+DEPS := gcc libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev zlib1g-dev libzstd-dev \
+        libcmocka-dev gnuplot-nox hdf5-tools zstd gzip
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+deps: ## install the Debian packages that are missing
+	@missing=""; for package in $(DEPS); do \
+	    dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
+	if [ -n "$$missing" ]; then echo "installing:$$missing"; $(SUDO) apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+
+# The second make sees what the first has installed.
+demo: deps ## install what is missing, build, run the main job, say where the report is
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all
+	@$(MAKE) --no-print-directory demo-run
+demo-run:
+	bin/berth-sim run scenarios/azure-conv.yaml --out demo-report/run.h5 --report demo-report
+
+check: deps ## install what is missing, build, run the tests (release and asan), at most ten minutes
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=debug all
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan all tests
+	@tests/run.sh release asan
+
+check-ci: deps ## the slower tests: clang, tsan, fuzzing
+	@tests/check-ci.sh
+
+tests: $(TESTS) ## build the test programs in MODE
+check-unit: tests ## run the test programs of MODE
+	@tests/run.sh --unit $(MODE)
+
+floors: $(B)/libshared.a $(call obj,$(SHARED_SRC) $(TRACES_SRC) $(SIM_SRC) $(SIM_MAIN)) ## who may include whom; no I/O in shared/
+	@tests/floors.sh $(B)
+
+BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
+$(B)/tests/bench/%: $(B)/tests/bench/%.o $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
+	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
+bench: all $(BENCHES) ## speed, one JSON line each; BENCH=name for one of them
+	@tests/bench.sh $(B) $(BENCH)
+
 list: ## targets with a line each
-	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z][a-z-]*:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 clean: ## remove everything built
-	rm -rf build bin
+	rm -rf build bin demo-report
 
 -include $(shell find build -name '*.d' 2>/dev/null)
