@@ -1,0 +1,160 @@
+/* The simulator against what is known exactly about queues, through whole runs of scenario files: M/M/1, M/M/c (Erlang C),
+ * M/G/1 (Pollaczek-Khinchine), M/G/1 processor sharing, and Little's law to the nanosecond. One replica with rows_max servers
+ * and constant steps of 1 ms is the queue; the bias is at most one step, 0.1% of the mean service of 1 s. Tolerances: four
+ * standard errors of the theory (Whitt's run-length rule), never tighter than the floors given beside each case. */
+#include <math.h>
+#include <stdio.h>
+
+#include "engine/sim.h"
+#include "support.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#define JOBS 20000.0
+#else
+#define JOBS 400000.0
+#endif
+
+#define SETTINGS_MAX 16
+
+struct queue_case {
+    const char *scenario;
+    const char *settings[SETTINGS_MAX];
+    double rate_per_s;
+};
+
+static struct summary run_case(const struct queue_case *test)
+{
+    struct scenario_set set = {0};
+    struct sim_options options = {0};
+    struct summary summary = {0};
+    char duration[64];
+    char warmup[64];
+    char rate[64];
+    const char *settings[SETTINGS_MAX + 3] = {duration, warmup, rate};
+    uint32_t count = 3;
+
+    snprintf(duration, sizeof(duration), "duration_s=%.0f", JOBS / test->rate_per_s);
+    snprintf(warmup, sizeof(warmup), "warmup_s=%.0f", 0.1 * JOBS / test->rate_per_s);
+    snprintf(rate, sizeof(rate), "workload.arrivals.rate_per_s=%g", test->rate_per_s);
+    for (uint32_t i = 0; i < SETTINGS_MAX && test->settings[i] != NULL; i++)
+        settings[count++] = test->settings[i];
+    assert_int_equal(scenario_read(test->scenario, settings, count, stderr, &set), STATUS_OK);
+    assert_int_equal(set.count, 1);
+    assert_int_equal(sim_run(&set.items[0], NULL, &options, stderr, &summary), STATUS_OK);
+    assert_int_equal(summary.facts.little_area_ns, summary.facts.little_sum_ns);
+    assert_int_equal(summary.refused + summary.overload + summary.unfinished, 0);
+    assert_true(summary.completed > 0.8 * JOBS);
+    scenario_set_free(&set);
+    return summary;
+}
+
+/* Relative standard error of a mean over JOBS services at load rho (Whitt 1989). */
+static double relative_error(double rho, double servers)
+{
+    return sqrt(2 * (1 + rho) / (rho * (1 - rho) * (1 - rho) * JOBS / servers));
+}
+
+static void expect(const char *what, double got, double theory, double floor, double error)
+{
+    double tolerance = 4 * error > floor ? 4 * error : floor;
+
+    print_message("%s: simulated %.4f, theory %.4f (%+.2f%%, tolerance %.1f%%)\n", what, got, theory,
+                  (got / theory - 1) * 100, tolerance * 100);
+    if (!(fabs(got / theory - 1) <= tolerance))
+        fail_msg("%s: simulated %g, theory %g, tolerance %g", what, got, theory, tolerance);
+}
+
+static double mean_wait_s(const struct summary *summary)
+{
+    return summary->blame[0].mean_ns[BLAME_QUEUE] * 1e-9;
+}
+
+static double erlang_c(uint32_t servers, double load)
+{
+    double blocking = 1;
+    double rho = load / servers;
+
+    for (uint32_t k = 1; k <= servers; k++)
+        blocking = load * blocking / (k + load * blocking);
+    return blocking / (1 - rho + rho * blocking);
+}
+
+static void mm1_waits_rho_over_mu_minus_lambda(void **state)
+{
+    (void)state;
+    struct queue_case test = {"scenarios/mm1.yaml", {NULL}, 0.8};
+    struct summary summary = run_case(&test);
+
+    expect("M/M/1 wait, s", mean_wait_s(&summary), 4.0, 0.03, relative_error(0.8, 1));
+    assert_false(summary.saturated);
+}
+
+static void mmc_waits_as_erlang_c_says(void **state)
+{
+    (void)state;
+    struct queue_case test = {"scenarios/mmc.yaml", {"pool.rows_max=4"}, 3.0};
+    struct summary summary = run_case(&test);
+
+    expect("M/M/4 wait, s", mean_wait_s(&summary), erlang_c(4, 3) / (4 - 3.0), 0.03, relative_error(0.75, 4));
+    test = (struct queue_case){"scenarios/mmc.yaml", {"pool.rows_max=16"}, 14.4};
+    summary = run_case(&test);
+    expect("M/M/16 wait at rho 0.9, s", mean_wait_s(&summary), erlang_c(16, 14.4) / (16 - 14.4), 0.10,
+           relative_error(0.9, 16));
+}
+
+static void mg1_waits_as_pollaczek_khinchine_say(void **state)
+{
+    (void)state;
+    struct queue_case constant = {"scenarios/mm1.yaml", {"workload.output.law=constant"}, 0.8};
+    struct queue_case lognormal = {"scenarios/mm1.yaml",
+                                   {"workload.output.law=lognormal", "workload.output.sigma=1",
+                                    "workload.output.max_tokens=1000000"},
+                                   0.5};
+    struct summary summary = run_case(&constant);
+
+    expect("M/D/1 wait, s", mean_wait_s(&summary), 2.0, 0.05, relative_error(0.8, 1));
+    summary = run_case(&lognormal);
+    expect("M/LN/1 wait, s", mean_wait_s(&summary), 1.3591, 0.05, 2 * relative_error(0.5, 1));
+}
+
+/* Each of n rows advances a token in n ms: an egalitarian processor. E[T] = E[S] / (1 - rho), whatever the law of S. */
+static void processor_sharing_takes_service_over_one_minus_rho(void **state)
+{
+    (void)state;
+    struct queue_case geometric = {"scenarios/ps.yaml", {NULL}, 0.6};
+    struct queue_case constant = {"scenarios/ps.yaml", {"workload.output.law=constant"}, 0.6};
+    struct summary summary = run_case(&geometric);
+
+    expect("M/M/1-PS sojourn, s", summary.latency[CLASS_ALL][METRIC_E2E].mean_ns * 1e-9, 2.5, 0.03, relative_error(0.6, 1));
+    summary = run_case(&constant);
+    expect("M/D/1-PS sojourn, s", summary.latency[CLASS_ALL][METRIC_E2E].mean_ns * 1e-9, 2.5, 0.03, relative_error(0.6, 1));
+}
+
+static void an_overloaded_queue_is_called_unstable(void **state)
+{
+    (void)state;
+    struct scenario_set set = {0};
+    struct sim_options options = {0};
+    static struct summary summary;
+    const char *settings[] = {"duration_s=4000", "workload.arrivals.rate_per_s=1.2", "pool.waiting_max=100000"};
+
+    assert_int_equal(scenario_read("scenarios/mm1.yaml", settings, ARRAY_COUNT(settings), stderr, &set), STATUS_OK);
+    assert_int_equal(sim_run(&set.items[0], NULL, &options, stderr, &summary), STATUS_OK);
+    assert_true(summary.saturated);
+    assert_true(summary.rho > 1.05);
+    assert_true(summary.backlog_slope_per_s > 0.1 && summary.backlog_slope_per_s < 0.3);
+    scenario_set_free(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mm1_waits_rho_over_mu_minus_lambda),
+        cmocka_unit_test(mmc_waits_as_erlang_c_says),
+        cmocka_unit_test(mg1_waits_as_pollaczek_khinchine_say),
+        cmocka_unit_test(processor_sharing_takes_service_over_one_minus_rho),
+        cmocka_unit_test(an_overloaded_queue_is_called_unstable),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
