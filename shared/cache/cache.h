@@ -20,16 +20,16 @@ enum cache_unit {
 struct cache_config {
     enum cache_unit unit;
     uint64_t capacity;     /* in the unit */
-    uint32_t entries_max;  /* most entries present at once, 1..65535 for GPU slots; also a bound in byte mode */
+    uint32_t entries_max;  /* most entries present at once, at least 1; also a bound in byte mode */
     const struct evict_policy *evict;
     int64_t cost_fixed_ns; /* reload cost estimate, for policies that weigh it */
     int64_t cost_ns_per_mib;
 };
 
 struct cache_counts {
-    uint64_t hits;       /* acquires that found it READY from before */
+    uint64_t hits;       /* touches that found it READY, but for the one that caused the load */
     uint64_t misses;     /* loads begun */
-    uint64_t coalesced;  /* acquires that joined a load in flight */
+    uint64_t coalesced;  /* touches that found it LOADING, but for the one that caused the load */
     uint64_t evictions;
     uint64_t blocked;    /* acquires answered CACHE_BLOCKED */
     uint64_t loaded_bytes;
@@ -60,10 +60,10 @@ adapter_id cache_evict_one(struct cache *cache, uint32_t *ret_entry, uint64_t *r
 
 /* Takes room for a load: the adapter must be absent and cache_room() CACHE_FITS (checked). LOADING, pins 0. Counts a miss. */
 uint32_t cache_insert(struct cache *cache, adapter_id adapter, uint64_t bytes);
-void cache_arrived(struct cache *cache, uint32_t entry); /* LOADING -> READY */
+bool cache_arrived(struct cache *cache, uint32_t entry); /* LOADING -> READY; true when a doomed entry went with this */
 void cache_failed(struct cache *cache, uint32_t entry);  /* LOADING -> absent; must be unpinned */
-/* Retired by its owner. READY and unpinned: gone at once, true. Otherwise it is doomed: cache_find() no longer answers
- * it, and it goes (cache_take_doomed) when the last pin or the load ends; false. */
+/* Retired by its owner. READY and unpinned: gone at once, true, even if the scan holds it. Otherwise it is doomed:
+ * cache_find() no longer answers it, and it goes when both its load and its last pin have ended; false. */
 bool cache_drop(struct cache *cache, uint32_t entry);
 
 /* A pin is a count: one for each sequence, or copy, that uses the entry. LOADING entries can be pinned too. */
@@ -71,18 +71,20 @@ void cache_pin(struct cache *cache, uint32_t entry);
 /* Unpinning what is not pinned is a caller's bug and stops the program. True when a doomed entry went with this. */
 bool cache_unpin(struct cache *cache, uint32_t entry);
 /* A use for the policy's sake. The first touch after an insertion is the one that caused it: not a hit, not told to the
- * policy. Returns whether it was a hit. */
+ * policy. So hits + coalesced + misses is the number of uses, once every load has been used. Returns whether it was a hit. */
 bool cache_touch(struct cache *cache, uint32_t entry);
 
 /* A scan over waiting work protects what earlier work needs: held entries count as pinned until the next scan begins. */
 void cache_hold_begin(struct cache *cache);
 void cache_hold(struct cache *cache, uint32_t entry);
 
-/* All in one, as in the spec: find or make room and begin a load; touch; pin. HIT and LOADING and MISS pin the entry.
- * On MISS the evicted adapters are in victims; more than victims_max of them is a mistake. */
+/* All in one: find, or make room and begin a load; touch; pin. HIT and LOADING and MISS pin the entry. On MISS the
+ * evicted adapters are in victims; more than victims_max of them is a mistake. WAIT and NEVER change nothing but
+ * `blocked`, and leave ret_victims and ret_entry as they are. */
 enum cache_answer { CACHE_HIT, CACHE_MISS, CACHE_LOADING, CACHE_WAIT, CACHE_NEVER };
 enum cache_answer cache_acquire(struct cache *cache, adapter_id adapter, uint64_t bytes, adapter_id *victims,
                                 uint32_t victims_max, uint32_t *ret_victims, uint32_t *ret_entry);
+/* Unpins by name, for callers of cache_acquire(). Of a doomed entry and its successor of the same name, the doomed first. */
 void cache_release(struct cache *cache, adapter_id adapter);
 
 uint64_t cache_used(const struct cache *cache);     /* in the unit, loading included */

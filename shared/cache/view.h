@@ -38,7 +38,9 @@ void evict_heap_insert(struct evict_view *view, uint32_t entry);
 void evict_heap_remove(struct evict_view *view, uint32_t entry);
 /* After `key` of an entry in the heap has changed. */
 void evict_heap_update(struct evict_view *view, uint32_t entry);
-/* The smallest (key, order) among the evictable; NONE_INDEX if none. Visits only the unevictable above it. */
+/* The smallest (key, order) among the evictable; NONE_INDEX if none. Goes down past unevictable entries only. */
 uint32_t evict_heap_victim(const struct evict_view *view);
+/* Every invariant of the list and the heap, O(entries_max). */
+void evict_view_check(const struct evict_view *view);
 
 #endif

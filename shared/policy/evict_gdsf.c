@@ -1,0 +1,88 @@
+/* Greedy-Dual-Size-Frequency (Cherkasova, HP Labs 1998): key = L + hits * cost / size, the smallest key leaves, and L rises
+ * to it. So it keeps what is used often, dear to reload and small, and L ages what is no longer used.
+ *
+ * Bounds. Keys are fixed point with 16 fraction bits. cost <= 2^48 ns (three days) and hits <= 2^32 by saturation, so
+ * hits * cost * 2^16 <= 2^96 fits 128 bits; the quotient saturates below 2^62. L is below 2^62 whenever a key is made,
+ * for gdsf_remove() moves the origin to L as soon as it is not. Hence every key is below 2^63: nothing wraps. */
+#include "policy/policy.h"
+
+#define COST_MAX ((uint128)1 << 48)
+#define HITS_MAX (UINT64_C(1) << 32)
+#define VALUE_MAX ((UINT64_C(1) << 62) - 1)
+#define CLOCK_MAX ((UINT64_C(1) << 62) - 1)
+#define FRACTION_BITS 16
+/* Stands for 1 where no cost is given. Any constant gives the same decisions; this one leaves 13 bits of hits / size
+ * for an entry of 84 MB. */
+#define COST_ONE (UINT64_C(1) << 24)
+
+static uint128 reload_cost(const struct evict_view *view, uint64_t bytes)
+{
+    uint128 cost = (uint128)bytes * (uint64_t)view->cost_ns_per_mib;
+
+    if (view->cost_fixed_ns == 0 && view->cost_ns_per_mib == 0)
+        return COST_ONE;
+    cost = (cost >> 20) + (uint64_t)view->cost_fixed_ns;
+    return cost < COST_MAX ? cost : COST_MAX;
+}
+
+static uint64_t gdsf_key(const struct evict_view *view, const struct evict_entry *entry)
+{
+    uint128 value = min_u64(entry->hits, HITS_MAX) * reload_cost(view, entry->bytes);
+
+    value = (value << FRACTION_BITS) / max_u64(entry->size, 1);
+    return view->clock + (value < VALUE_MAX ? (uint64_t)value : VALUE_MAX);
+}
+
+static void gdsf_insert(struct evict_view *view, uint32_t entry)
+{
+    view->entries[entry].key = gdsf_key(view, &view->entries[entry]);
+    evict_heap_insert(view, entry);
+}
+
+static void gdsf_touch(struct evict_view *view, uint32_t entry)
+{
+    view->entries[entry].key = gdsf_key(view, &view->entries[entry]);
+    evict_heap_update(view, entry);
+}
+
+/* Shifts every key by L: what could leave has at least L, so its order stays; what L has overtaken while it could not
+ * leave becomes 0, and goes by age. That makes new ties, so the heap is built anew, in place. */
+static void move_origin(struct evict_view *view)
+{
+    uint32_t count = view->heap_count;
+
+    for (uint32_t at = 0; at < count; at++) {
+        struct evict_entry *entry = &view->entries[view->heap[at]];
+
+        entry->key -= min_u64(entry->key, view->clock);
+    }
+    view->clock = 0;
+    view->heap_count = 0;
+    for (uint32_t at = 0; at < count; at++)
+        evict_heap_insert(view, view->heap[at]);
+}
+
+/* L never falls: an entry that could not leave when L overtook it may leave later, with a smaller key. */
+static void gdsf_remove(struct evict_view *view, uint32_t entry, bool evicted)
+{
+    evict_heap_remove(view, entry);
+    if (!evicted)
+        return;
+    view->clock = max_u64(view->clock, view->entries[entry].key);
+    if (view->clock > CLOCK_MAX)
+        move_origin(view);
+}
+
+static uint32_t gdsf_victim(struct evict_view *view)
+{
+    return evict_heap_victim(view);
+}
+
+const struct evict_policy evict_gdsf = {
+    .name = "gdsf",
+    .about = "least use times reload cost per byte, aging",
+    .insert = gdsf_insert,
+    .touch = gdsf_touch,
+    .remove = gdsf_remove,
+    .victim = gdsf_victim,
+};
