@@ -1,0 +1,190 @@
+/* Looking up what a scenario names: shapes of bases and profiles of GPUs. */
+#include "scenario/resolve.h"
+
+#include <stdlib.h>
+
+#include "scenario/config_json.h"
+#include "scenario/words.h"
+
+/* A resolver writes its errors, already in our look, to a stream: they are told below the key that asked. */
+static void tell_captured(struct messages *messages, struct location at, const char *what, const char *name,
+                          const char *captured)
+{
+    size_t count = strcspn(captured, "\n");
+    char shown[EXCERPT_MAX];
+
+    messages_add(messages, SEVERITY_ERROR, at, "%s `%s` cannot be used: %.*s", what, excerpt(name, strlen(name), shown),
+                 (int)count, captured);
+}
+
+static void suggest_shapes(const char *name, char *ret_names, size_t names_bytes, struct suggestion *ret_suggestion)
+{
+    const struct shape *shape;
+
+    ret_names[0] = '\0';
+    suggestion_begin(ret_suggestion, name, strlen(name));
+    for (size_t i = 0; (shape = shape_at(i)) != NULL; i++) {
+        size_t used = strlen(ret_names);
+
+        if (shape->averaged)
+            continue;
+        suggest(ret_suggestion, shape->name, strlen(shape->name));
+        snprintf(ret_names + used, names_bytes - used, "%s%s", used > 0 ? ", " : "", shape->name);
+    }
+}
+
+static bool is_path(const char *name, const char *ending)
+{
+    size_t count = strlen(name);
+    size_t ending_count = strlen(ending);
+
+    return strchr(name, '/') != NULL || (count > ending_count && strcmp(name + count - ending_count, ending) == 0);
+}
+
+static void resolve_base(const struct keys_pool *keys, struct location at, const struct scenario *scenario,
+                         struct messages *messages, struct shape *ret_shape)
+{
+    const struct shape *shape = shape_find(keys->base);
+    struct suggestion suggestion;
+    char names[512];
+    char path[KEY_TEXT_MAX * 2];
+    char shown[EXCERPT_MAX];
+    char *captured = NULL;
+    size_t captured_count;
+    const char *near;
+    FILE *errors;
+
+    if (shape != NULL && shape->averaged) {
+        messages_add(messages, SEVERITY_ERROR, at,
+                     "%s is known only by its size, and a KV cache needs heads; name a model, or give the path of its config.json",
+                     shape->name);
+        return;
+    }
+    if (shape != NULL) {
+        *ret_shape = *shape;
+        return;
+    }
+    if (!is_path(keys->base, ".json")) {
+        suggest_shapes(keys->base, names, sizeof(names), &suggestion);
+        near = suggestion_answer(&suggestion);
+        messages_add(messages, SEVERITY_ERROR, at, "no shape is called `%s`%s%s%s; there are %s; or give the path of a config.json",
+                     excerpt(keys->base, strlen(keys->base), shown), near != NULL ? "; did you mean `" : "",
+                     near != NULL ? near : "", near != NULL ? "`?" : "", names);
+        return;
+    }
+    scenario_path(scenario, keys->base, path);
+    errors = open_memstream(&captured, &captured_count);
+    check(errors != NULL);
+    if (shape_from_config_json(path, errors, ret_shape) != STATUS_OK) {
+        fflush(errors);
+        tell_captured(messages, at, "base", keys->base, captured);
+    }
+    fclose(errors);
+    free(captured);
+}
+
+static void resolve_gpu(const struct draft *draft, uint32_t index, struct location top, const char *directory,
+                        struct messages *messages, struct gpu_profile *ret_profile)
+{
+    const struct keys_pool *keys = &draft->values.pools[index];
+    struct location at = GIVEN_AT(draft, top, keys->gpu);
+    char *captured = NULL;
+    size_t captured_count;
+    FILE *errors = open_memstream(&captured, &captured_count);
+
+    check(errors != NULL);
+    if (profile_read(keys->gpu, directory, errors, ret_profile) != STATUS_OK) {
+        fflush(errors);
+        tell_captured(messages, at, "gpu", keys->gpu, captured);
+    }
+    fclose(errors);
+    free(captured);
+}
+
+/* The range that a profile's field must keep, for the overrides that take its place. */
+struct bounds {
+    double min;
+    double max;
+};
+static const struct {
+#define X(field, min, max, about) struct bounds field;
+    PROFILE_KEYS(X)
+#undef X
+} profile_bounds = {
+#define X(field, least, most, about) .field = {least, most},
+    PROFILE_KEYS(X)
+#undef X
+};
+
+static void override_field(double override, struct bounds bounds, const char *name, struct location at,
+                           struct messages *messages, double *field)
+{
+    char texts[3][NUMBER_TEXT_MAX];
+
+    if (override == -1)
+        return;
+    if (override < bounds.min || override > bounds.max)
+        messages_add(messages, SEVERITY_ERROR, at, "%s must be from %s to %s, or -1 for the profile's, not %s", name,
+                     number_text(bounds.min, texts[0]), number_text(bounds.max, texts[1]), number_text(override, texts[2]));
+    else
+        *field = override;
+}
+
+static void override_step(const struct draft *draft, uint32_t index, struct location top, struct messages *messages,
+                          struct gpu_profile *profile)
+{
+    const struct keys_step *step = &draft->values.pools[index].step;
+
+#define X(kind, field, default_text, min, max, choices, about)                                                        \
+    override_field(step->field, profile_bounds.field, "step." #field, GIVEN_AT(draft, top, &step->field), messages,     \
+                   &profile->field);
+    STEP_KEYS(X)
+#undef X
+}
+
+static void number_bases(struct scenario *scenario)
+{
+    for (uint32_t i = 0; i < scenario->pools_count; i++) {
+        struct scenario_pool *pool = &scenario->pools[i];
+        uint32_t other = 0;
+
+        while (other < i && strcmp(scenario->pools[other].keys.base, pool->keys.base) != 0)
+            other++;
+        pool->base_index = other < i ? scenario->pools[other].base_index : scenario->bases_count++;
+    }
+}
+
+/* A pool without a name is called by its base and its GPU. */
+static void name_pool(struct scenario_pool *pool)
+{
+    if (pool->keys.name[0] == '\0')
+        snprintf(pool->keys.name, sizeof(pool->keys.name), "%s/%s", pool->shape.name, pool->profile.name);
+}
+
+void scenario_resolve(const struct draft *draft, struct location top, struct messages *messages,
+                      struct scenario *ret_scenario)
+{
+    const struct draft_values *values = &draft->values;
+    uint32_t errors_before = messages->errors;
+
+#define X(kind, field, default_text, min, max, choices, about) \
+    memcpy(&ret_scenario->field, &values->run.field, sizeof(ret_scenario->field));
+    RUN_KEYS(X)
+#undef X
+    ret_scenario->slo = values->slo;
+    ret_scenario->fleet = values->fleet;
+    ret_scenario->workload = values->workload;
+    ret_scenario->pools_count = draft->pools_count;
+    for (uint32_t i = 0; i < draft->pools_count; i++) {
+        struct scenario_pool *pool = &ret_scenario->pools[i];
+
+        pool->keys = values->pools[i];
+        resolve_base(&values->pools[i], GIVEN_AT(draft, top, values->pools[i].base), ret_scenario, messages, &pool->shape);
+        resolve_gpu(draft, i, top, ret_scenario->directory, messages, &pool->profile);
+        override_step(draft, i, top, messages, &pool->profile);
+        name_pool(pool);
+    }
+    number_bases(ret_scenario);
+    if (messages->errors == errors_before)
+        scenario_cross_check(draft, top, ret_scenario, messages);
+}

@@ -1,0 +1,133 @@
+/* The keys of keys.h as data: sections that contain keys, and one setter for them all. A draft is a scenario being
+ * read: every field, and who gave it. */
+#ifndef SCENARIO_TABLE_H
+#define SCENARIO_TABLE_H
+
+#include "scenario/keys.h"
+#include "scenario/messages.h"
+
+#define KEY_KINDS(X)                                        \
+    X(TEXT, "text")                                         \
+    X(COUNT, "a whole number")                              \
+    X(REAL, "a number")                                     \
+    X(FLAG, "true or false")                                \
+    X(CHOICE, "a choice")                                   \
+    X(LIST, "a list of numbers, such as [8, 16]")           \
+    X(EVICT, "the name of an evict policy")                 \
+    X(QUEUE, "the name of a queue policy")                  \
+    X(ROUTE, "the name of a route policy")
+enum key_kind {
+#define X(kind, wants) KEY_##kind,
+    KEY_KINDS(X)
+#undef X
+};
+
+struct key {
+    const char *name;
+    enum key_kind kind;
+    uint32_t offset;           /* of the field in its section's struct */
+    const char *default_text;
+    double min;
+    double max;
+    const char *choices;       /* "a|b|c", or NULL */
+    const char *about;
+};
+
+/* The root's keys; the other sections' structs are in keys.h. */
+struct keys_run { RUN_KEYS(KEY_FIELD) };
+
+struct draft_values {
+    struct keys_run run;
+    struct keys_slo slo;
+    struct keys_fleet fleet;
+    struct keys_pool pool;
+    struct keys_workload workload;
+    struct keys_pool pools[POOLS_MAX];
+};
+
+/* X(ID, parent, path, name, field of draft_values, keys, about); a parent stands before its children, and SECTION_STEP
+ * next to SECTION_POOL: the entries of `pools` have both. */
+#define SECTIONS(X)                                                                                                     \
+    X(RUN, RUN, "", "", run, RUN_KEYS, "the run")                                                                       \
+    X(SLO, RUN, "slo", "slo", slo, SLO_KEYS, "what counts as good")                                                     \
+    X(FLEET, RUN, "fleet", "fleet", fleet, FLEET_KEYS, "routing")                                                       \
+    X(POOL, RUN, "pool", "pool", pool, POOL_KEYS,                                                                       \
+      "the only pool, or what each entry of `pools` starts from (pools.0.gpu, pools.1.gpu, ...)")                       \
+    X(STEP, POOL, "pool.step", "step", pool.step, STEP_KEYS, "overrides of the GPU profile's step model")               \
+    X(WORKLOAD, RUN, "workload", "workload", workload, WORKLOAD_KEYS, "where requests come from")                       \
+    X(TRACE, WORKLOAD, "workload.trace", "trace", workload.trace, TRACE_KEYS, "source trace")                           \
+    X(ARRIVALS, WORKLOAD, "workload.arrivals", "arrivals", workload.arrivals, ARRIVAL_KEYS, "source generated")         \
+    X(PROMPT, WORKLOAD, "workload.prompt", "prompt", workload.prompt, LENGTH_KEYS, "lengths of prompts")                \
+    X(OUTPUT, WORKLOAD, "workload.output", "output", workload.output, LENGTH_KEYS, "lengths of answers")                \
+    X(ADAPTERS, WORKLOAD, "workload.adapters", "adapters", workload.adapters, ADAPTER_KEYS, "who asks for what")        \
+    X(SESSIONS, WORKLOAD, "workload.sessions", "sessions", workload.sessions, SESSION_KEYS, "source sessions: closed loop")
+enum section_id {
+#define X(id, parent, path, name, field, keys, about) SECTION_##id,
+    SECTIONS(X)
+#undef X
+    SECTION_COUNT
+};
+
+struct section {
+    enum section_id parent;
+    const char *path;
+    const char *name;
+    const struct key *keys;
+    uint32_t keys_count;
+    uint32_t offset;     /* of its struct in draft_values */
+    uint32_t first;      /* number of its first key, counting through all sections */
+    const char *about;
+};
+const struct section *section_at(enum section_id id);
+/* SECTION_COUNT, NULL: none of that name. */
+enum section_id section_child(enum section_id parent, const char *name, size_t count);
+const struct key *section_key(enum section_id id, const char *name, size_t count);
+/* As the file would have it, where that differs from keys.h: the same table serves prompts and answers. */
+const char *key_default(enum section_id id, const struct key *key);
+
+/* Where a section's struct lies: POOL and STEP have one a pool. */
+#define POOL_DEFAULTS UINT32_MAX
+struct scope {
+    enum section_id section;
+    uint32_t pool; /* index in pools, or POOL_DEFAULTS */
+};
+
+/* Who gave a value last. layer 0: nobody, or inherited; 1: the file; 2: its variant; above: the settings in turn. */
+struct origin {
+    struct location location;
+    uint32_t layer;
+    bool given;
+};
+
+#define KEY_ONE(...) +1
+#define POOL_ORIGINS (0 POOL_KEYS(KEY_ONE) STEP_KEYS(KEY_ONE))
+#define SECTION_ORIGINS(id, parent, path, name, field, keys, about) keys(KEY_ONE)
+#define FIXED_ORIGINS (0 SECTIONS(SECTION_ORIGINS))
+
+struct draft {
+    struct draft_values values;
+    struct origin origins[FIXED_ORIGINS + POOLS_MAX * POOL_ORIGINS];
+    uint32_t pools_count;
+    bool pools_listed; /* otherwise pools[0] is `pool` */
+};
+
+void draft_init(struct draft *draft);
+void *draft_field(struct draft *draft, struct scope scope, const struct key *key);
+struct origin *draft_origin(struct draft *draft, struct scope scope, const struct key *key);
+/* pools[index] becomes a copy of `pool`. */
+void draft_inherit(struct draft *draft, uint32_t index);
+/* Where the latest given of these fields of draft->values was given; `otherwise` when none was. */
+struct location draft_where(const struct draft *draft, struct location otherwise, const void *const *fields, uint32_t count);
+
+/* Sets a field from text; on failure returns false, leaves it, and says in a clause what is wanted ("must be ..."). */
+#define WHY_MAX 512
+bool key_set(const struct key *key, void *field, const char *text, size_t count, char *ret_why);
+/* One more value of a list; the list must have been emptied. */
+bool key_list_add(const struct key *key, struct key_list *list, const char *text, size_t count, char *ret_why);
+/* A number in full: no NaN, no infinity, no hexadecimal, no unit. ret_whole is exact when `wants_whole`. */
+bool number_read(const char *text, size_t count, bool wants_whole, double *ret_value, uint64_t *ret_whole, char *ret_why);
+
+/* name0|name1: the words of a choice list; false past the end. */
+bool choice_at(const char *choices, uint32_t index, const char **ret_name, size_t *ret_count);
+
+#endif
