@@ -1,5 +1,7 @@
 /* The results file: made under a temporary name beside its own, renamed when closed in good order, removed otherwise.
- * HDF5 must not print for itself: what it says of a failure is put into our sentence. */
+ * HDF5 must not print for itself: what it says of a failure is put into our sentence. A file that could not be written
+ * is not closed either: HDF5 1.10 frees half of it, and then reads it again when the process ends. It stays open until
+ * then, without a name, and HDF5's own end-of-process work is turned off, since all else is closed by hand. */
 #include "results/file.h"
 
 #include <errno.h>
@@ -101,6 +103,7 @@ enum status results_file_create(const char *path, const char *scenario_text, uin
     enum status status;
 
     check(file != NULL);
+    (void)H5dont_atexit(); /* refused, harmlessly, the second time */
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     file->path = malloc(strlen(path) + 1);
     file->temporary_path = malloc(temporary_bytes);
@@ -119,13 +122,11 @@ enum status results_file_create(const char *path, const char *scenario_text, uin
     }
     if (!head_write(file, scenario_text, seed)) {
         results_file_fail(file, "the head of the results file");
-        goto close_file;
+        goto remove_temporary;
     }
     *ret_file = file;
     return STATUS_OK;
 
-close_file:
-    H5Fclose(file->file);
 remove_temporary:
     results_file_report(file, errors);
     unlink(file->temporary_path);
@@ -143,7 +144,7 @@ enum status results_file_close(struct results_file *file, bool partial, FILE *er
         results_file_fail(file, "the end of the results file");
     if (!file->failed && H5Fflush(file->file, H5F_SCOPE_LOCAL) < 0)
         results_file_fail(file, "what was gathered");
-    if (H5Gclose(file->variants) < 0 || H5Fclose(file->file) < 0)
+    if (!file->failed && (H5Gclose(file->variants) < 0 || H5Fclose(file->file) < 0))
         results_file_fail(file, "the end of the results file");
     if (!file->failed && rename(file->temporary_path, file->path) != 0) {
         file->failed = true;

@@ -4,8 +4,8 @@
 
 #define PARTS 32
 #define GROWTH_MIN 20.0
-#define GROWTH_SHARE 0.02
-#define DRIFT_MIN 4.0
+#define GROWTH_SHARE 0.01
+#define DRIFT_MIN 3.0
 #define LATE_MIN 0.5
 #define STAY_MIN 1.1
 

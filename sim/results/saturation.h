@@ -3,8 +3,8 @@
  *
  * The backlog is what was offered and has not been served: requests in the system, and those turned away or given up for
  * overload, so that a queue with a lid is seen too. It is judged to grow when all of these hold over the window:
- * - growth: its least-squares line rises by more than 2% of what arrived and by 20 requests;
- * - drift: the net flow of 32 equal parts of the window has a mean above 4 of its standard errors. Under the critical
+ * - growth: its least-squares line rises by more than 1% of what arrived and by 20 requests;
+ * - drift: the net flow of 32 equal parts of the window has a mean above 3 of its standard errors. Under the critical
  *   load these are the steps of a random walk without drift, so chance excursions of a loaded but stable queue, which
  *   correlate over many parts, do not pass for a trend (as they would in the residuals of the line itself);
  * - still: in the last third it rises at half the line's slope or more (a burst or a daily peak that drains does not);
