@@ -1,0 +1,58 @@
+#include "report/cells.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct cell not_known(void)
+{
+    return (struct cell){"n/a"};
+}
+
+static struct cell digits(double value, const char *unit)
+{
+    const double size = fabs(value);
+    struct cell cell;
+
+    snprintf(cell.text, sizeof(cell.text), "%.*f%s", size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value, unit);
+    return cell;
+}
+
+struct cell cell_time(double ns)
+{
+    if (!isfinite(ns))
+        return not_known();
+    if (ns == 0)
+        return (struct cell){"0"};
+    if (ns < 999.5e3)
+        return digits(ns * 1e-3, "us");
+    if (ns < 999.5e6)
+        return digits(ns * 1e-6, "ms");
+    return digits(ns * 1e-9, "s");
+}
+
+struct cell cell_quantity(double value)
+{
+    const double size = fabs(value);
+
+    if (!isfinite(value))
+        return not_known();
+    if (size < 9999.5)
+        return digits(value, "");
+    if (size < 999.5e3)
+        return digits(value * 1e-3, "k");
+    if (size < 999.5e6)
+        return digits(value * 1e-6, "M");
+    return digits(value * 1e-9, "G");
+}
+
+struct cell cell_percent(double share)
+{
+    if (share == 0)
+        return (struct cell){"0%"};
+    return isfinite(share) ? digits(share * 100, "%") : not_known();
+}
+
+struct cell cell_ratio(double ratio)
+{
+    return isfinite(ratio) ? digits(ratio, "") : not_known();
+}
