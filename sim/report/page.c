@@ -1,0 +1,234 @@
+#include "report/page.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/files.h"
+#include "report/svg.h"
+#include "report/text.h"
+
+/* More variants than this, and their details are folded. */
+#define VARIANTS_OPEN 1
+
+void page_name(FILE *out, const char *name, uint32_t variant)
+{
+    if (variant < FIGURE_VARIANTS_MAX)
+        fprintf(out, "<span class=\"swatch\" style=\"background:%.7s\"></span>", &VARIANT_COLOURS[variant * 8]);
+    html_text(out, name);
+}
+
+static void unstable_banner(FILE *out, const struct summary *summary)
+{
+    char rho[NUMBER_TEXT_MAX], slope[NUMBER_TEXT_MAX];
+
+    fputs("<div class=\"banner\" role=\"note\"><strong>Unstable: ", out);
+    html_text(out, summary->variant);
+    fputs(".</strong> Requests arrive faster than this fleet serves them", out);
+    number_text(summary->rho, rho);
+    number_text(summary->backlog_slope_per_s, slope);
+    if (isfinite(summary->rho) && summary->rho > 1)
+        fprintf(out, ": the work offered is %s times the work done", rho);
+    if (summary->backlog_slope_per_s > 0)
+        fprintf(out, "; %s more requests are in the system every second", slope);
+    fputs(". How long they wait depends on how long the run lasts, so this variant has no percentiles.</div>\n", out);
+}
+
+/* One sentence a question, for the reader who stops here. */
+static void in_short(FILE *out, const struct summary *summaries, uint32_t count)
+{
+    const struct summary *first = NULL;
+    const struct summary *good = NULL;
+    char text[NUMBER_TEXT_MAX];
+
+    for (uint32_t v = 0; v < count; v++) {
+        const struct summary *summary = &summaries[v];
+
+        if (summary->saturated || summary->completed == 0)
+            continue;
+        if (first == NULL || summary->latency[CLASS_ALL][METRIC_TTFT].p99_ns < first->latency[CLASS_ALL][METRIC_TTFT].p99_ns)
+            first = summary;
+        if (good == NULL || summary->goodput_per_s > good->goodput_per_s)
+            good = summary;
+    }
+    if (first == NULL)
+        return;
+    fputs("<ul class=\"short\">\n<li>", out);
+    if (count > 1) {
+        fputs("Shortest wait for the first token: <strong>", out);
+        html_text(out, first->variant);
+        fputs("</strong>. ", out);
+    }
+    duration_text((double)first->latency[CLASS_ALL][METRIC_TTFT].p50_ns, text);
+    fprintf(out, "Half of the requests have it within %s, ", text);
+    duration_text((double)first->latency[CLASS_ALL][METRIC_TTFT].p99_ns, text);
+    fprintf(out, "99 of 100 within %s.</li>\n<li>", text);
+    if (count > 1) {
+        fputs("Most requests within the objective: <strong>", out);
+        html_text(out, good->variant);
+        fputs("</strong>, ", out);
+    } else {
+        fputs("Within the objective: ", out);
+    }
+    number_text(good->goodput_per_s, text);
+    fprintf(out, "%s a second, %.1f %% of those that arrived.</li>\n</ul>\n", text,
+            good->arrived > 0 ? 100.0 * (double)good->good / (double)good->arrived : 0);
+}
+
+static void head(FILE *out, const struct page *page)
+{
+    const struct summary *first = &page->summaries[0];
+    char measured[NUMBER_TEXT_MAX];
+    bool partial = false;
+
+    fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+          /* Nothing may be fetched or run, whatever got into the page. */
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n<title>", out);
+    html_text(out, first->name);
+    fputs(" – Berth report</title>\n<style>\n", out);
+    fputs(page_style, out);
+    fputs("</style>\n</head>\n<body>\n<main>\n<h1>", out);
+    html_text(out, first->name);
+    duration_text(first->measured_s * 1e9, measured);
+    fprintf(out, "</h1>\n<p class=\"lead\">What-if run of multi-LoRA serving: %u variant%s, %s measured, seed %llu, berth ",
+            page->count, page->count > 1 ? "s on the same requests" : "", measured, (unsigned long long)first->seed);
+    html_text(out, page->version[0] != '\0' ? page->version : "of unknown version");
+    fputs(".</p>\n", out);
+    for (uint32_t v = 0; v < page->count; v++)
+        partial |= page->summaries[v].facts.partial;
+    if (partial)
+        fputs("<div class=\"banner\" role=\"note\"><strong>Stopped early.</strong> The run was interrupted: the numbers are of "
+              "what had happened until then.</div>\n", out);
+    for (uint32_t v = 0; v < page->count; v++)
+        if (page->summaries[v].saturated)
+            unstable_banner(out, &page->summaries[v]);
+    in_short(out, page->summaries, page->count);
+}
+
+static void figures(FILE *out, const struct page *page)
+{
+    const struct figures *figures = page->figures;
+
+    fputs("<h2>Figures</h2>\n", out);
+    if (page->count > figures->variants)
+        fprintf(out, "<p class=\"note\">The figures show the first %u of %u variants; the tables have all.</p>\n",
+                figures->variants, page->count);
+    for (uint32_t i = 0; i < FIGURE_COUNT; i++) {
+        const struct figure_state *state = &figures->items[i];
+        char prefix[16];
+        char *svg = state->made ? file_read("%s/%s.svg", page->work, figure_file((enum figure)i)) : NULL;
+
+        snprintf(prefix, sizeof(prefix), "f%u-", i + 1);
+        fputs("<figure><div class=\"scroll\">", out);
+        if (svg == NULL || !svg_inline(out, svg, prefix, figure_question((enum figure)i))) {
+            fputs("<p><strong>", out);
+            html_text(out, figure_question((enum figure)i));
+            fputs("</strong></p><p class=\"note\">Not drawn: ", out);
+            html_text(out, state->why_not[0] != '\0' ? state->why_not : "gnuplot could not be run");
+            fputs(".</p>", out);
+            fputs("</div></figure>\n", out);
+        } else {
+            fputs("</div><figcaption>", out);
+            html_text(out, figure_reading((enum figure)i));
+            fputs("</figcaption></figure>\n", out);
+        }
+        free(svg);
+    }
+}
+
+static void variants(FILE *out, const struct page *page)
+{
+    fputs("<h2>Each variant by itself</h2>\n", out);
+    for (uint32_t v = 0; v < page->count; v++) {
+        fprintf(out, "<details class=\"variant\"%s><summary>", page->count <= VARIANTS_OPEN ? " open" : "");
+        page_name(out, page->summaries[v].variant, v);
+        fputs(page->summaries[v].saturated ? " (unstable)</summary>\n" : "</summary>\n", out);
+        page_variant(out, &page->summaries[v]);
+        fputs("</details>\n", out);
+    }
+}
+
+/* As a word of a POSIX shell, whatever it holds. */
+static void shell_word(FILE *out, const char *word)
+{
+    char piece[2] = {0};
+
+    fputs("&#39;", out);
+    for (const char *c = word; *c != '\0'; c++) {
+        piece[0] = *c;
+        if (*c == '\'')
+            fputs("&#39;\\&#39;&#39;", out);
+        else if ((unsigned char)*c >= 0x80)
+            fputc(*c, out);
+        else
+            html_text(out, piece);
+    }
+    fputs("&#39;", out);
+}
+
+static void again(FILE *out, const struct page *page)
+{
+    const struct summary *first = &page->summaries[0];
+
+    fputs("<h2>How this was made</h2>\n<p>The scenario below is the whole input; settings given on the command line stand as "
+          "comments at its end. It is also in <code>data/scenario.yaml</code> beside this page; paths in it are relative to the "
+          "folder it came from. The same scenario and seed give the same digest and the same numbers:</p>\n<pre>", out);
+    fprintf(out, "berth-sim run scenario.yaml --set seed=%llu --out ", (unsigned long long)first->seed);
+    shell_word(out, page->results_path != NULL ? page->results_path : "results.h5");
+    fputs(" --report report/</pre>\n<dl>\n<dt>seed</dt><dd>", out);
+    fprintf(out, "%llu</dd>\n<dt>berth</dt><dd>", (unsigned long long)first->seed);
+    html_text(out, page->version[0] != '\0' ? page->version : "unknown version");
+    fputs("</dd>\n", out);
+    for (uint32_t v = 0; v < page->count; v++) {
+        fprintf(out, "<dt>digest</dt><dd><code>%016llx</code> ", (unsigned long long)page->summaries[v].facts.digest);
+        html_text(out, page->summaries[v].variant);
+        fputs("</dd>\n", out);
+    }
+    fputs("</dl>\n<details><summary>The scenario</summary>\n<pre>", out);
+    html_text(out, page->scenario_text);
+    fputs("</pre></details>\n", out);
+}
+
+/* What a reader must know before quoting a number. Variants mostly share them: each line is printed once. */
+static void notes(FILE *out, const struct page *page)
+{
+    char warmup[NUMBER_TEXT_MAX];
+
+    fputs("<h2>Read this before quoting a number</h2>\n<ul>\n", out);
+    duration_text((double)page->summaries[0].facts.warmup_until_ns, warmup);
+    if (page->summaries[0].facts.warmup_until_ns > 0)
+        fprintf(out, "<li>Requests that arrived in the first %s (warm-up) are in no number and no figure of requests.</li>\n",
+                warmup);
+    else
+        fputs("<li>There was no warm-up: the run begins with empty slots, and its first requests are counted.</li>\n", out);
+    fputs("<li>Percentiles are of log-linear histograms: at most 0.8 % off.</li>\n", out);
+    for (uint32_t v = 0; v < page->count; v++)
+        for (const char *line = page->summaries[v].notes; *line != '\0';) {
+            size_t length = strcspn(line, "\n");
+            char text[sizeof(page->summaries[v].notes)];
+            bool known = length == 0;
+
+            snprintf(text, sizeof(text), "%.*s", (int)length, line);
+            for (uint32_t earlier = 0; earlier < v; earlier++)
+                known |= strstr(page->summaries[earlier].notes, text) != NULL;
+            if (!known) {
+                fputs("<li>", out);
+                html_text(out, text);
+                fputs("</li>\n", out);
+            }
+            line += length + (line[length] == '\n');
+        }
+    fputs("</ul>\n", out);
+}
+
+void page_write(FILE *out, const struct page *page)
+{
+    head(out, page);
+    fputs(page->count > 1 ? "<h2>Side by side</h2>\n" : "<h2>In numbers</h2>\n", out);
+    page_comparison(out, page->summaries, page->count);
+    notes(out, page);
+    figures(out, page);
+    variants(out, page);
+    again(out, page);
+    fputs("</main>\n</body>\n</html>\n", out);
+}

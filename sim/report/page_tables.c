@@ -1,0 +1,403 @@
+/* The numbers of the page: variants side by side, then each by itself. */
+#include <math.h>
+
+#include "replica/command.h"
+#include "report/page.h"
+#include "report/text.h"
+
+/* The goals of the house: a fine-tuned request costs at most so much more than a base one, at the median. */
+#define GOAL_E2E_OVER_BASE 1.10
+#define GOAL_TTFT_OVER_BASE 1.20
+
+enum kind { COUNT, DURATION, PERCENT, NUMBER };
+enum better { MORE, LESS, NEITHER };
+
+/* X(name, kind, better, percentile, label, value of `s`). A percentile of an unstable run is none. */
+#define ROW_LIST(X)                                                                                                     \
+    X(GPUS, COUNT, NEITHER, false, "GPUs", s->facts.gpus)                                                               \
+    X(COMPLETED, COUNT, NEITHER, false, "requests completed", s->completed)                                             \
+    X(LOST, COUNT, LESS, false, "refused, turned away, timed out", s->refused + s->overload + s->timeouts)               \
+    X(UNFINISHED, COUNT, LESS, false, "not finished", s->unfinished)                                                    \
+    X(GOOD_SHARE, PERCENT, MORE, false, "within the objective, of all that arrived",                                    \
+      s->arrived > 0 ? (double)s->good / (double)s->arrived : NAN)                                                      \
+    X(GOODPUT, NUMBER, MORE, false, "requests within the objective, a second", s->goodput_per_s)                        \
+    X(OUTPUT, NUMBER, MORE, false, "output tokens a second", s->output_tokens_per_s)                                    \
+    X(TTFT_P50, DURATION, LESS, true, "time to first token, median", s->latency[CLASS_ALL][METRIC_TTFT].p50_ns)         \
+    X(TTFT_P90, DURATION, LESS, true, "time to first token, p90", s->latency[CLASS_ALL][METRIC_TTFT].p90_ns)            \
+    X(TTFT_P99, DURATION, LESS, true, "time to first token, p99", s->latency[CLASS_ALL][METRIC_TTFT].p99_ns)            \
+    X(TPOT_P50, DURATION, LESS, true, "time per output token, median", s->latency[CLASS_ALL][METRIC_TPOT].p50_ns)       \
+    X(TPOT_P99, DURATION, LESS, true, "time per output token, p99", s->latency[CLASS_ALL][METRIC_TPOT].p99_ns)          \
+    X(E2E_P50, DURATION, LESS, true, "end to end, median", s->latency[CLASS_ALL][METRIC_E2E].p50_ns)                    \
+    X(E2E_P99, DURATION, LESS, true, "end to end, p99", s->latency[CLASS_ALL][METRIC_E2E].p99_ns)                       \
+    X(HITS, PERCENT, MORE, false, "adapter found in a GPU slot", s->gpu_hit_ratio)                                      \
+    X(LOADS, NUMBER, LESS, false, "adapters loaded a second", s->loads_per_s)                                           \
+    X(BUSY, PERCENT, NEITHER, false, "GPUs busy", s->gpu_busy_share)                                                    \
+    X(KV_MEAN, PERCENT, NEITHER, false, "KV memory used, mean", s->kv_share_mean)                                       \
+    X(KV_MAX, PERCENT, NEITHER, false, "KV memory used, most", s->kv_share_max)                                         \
+    X(PINNED, PERCENT, NEITHER, false, "adapter slots in use by a batch, mean", s->slots_pinned_share_mean)             \
+    X(WAITING, NUMBER, LESS, false, "requests waiting, mean", s->waiting_mean)                                          \
+    X(WAITING_MAX, NUMBER, LESS, false, "requests waiting, most", s->waiting_max)                                       \
+    X(PREEMPTED, COUNT, LESS, false, "requests that lost their KV memory", s->preempted_requests)                       \
+    X(JAIN, NUMBER, MORE, false, "fairness between tenants (Jain, 1 is equal)", s->jain)                                \
+    X(RHO, NUMBER, NEITHER, false, "offered work over work done", s->rho)
+
+enum row {
+#define X(name, kind, better, percentile, label, value) ROW_##name,
+    ROW_LIST(X)
+#undef X
+    ROW_COUNT
+};
+
+static const struct {
+    enum kind kind;
+    enum better better;
+    bool percentile;
+    const char *label;
+} rows[ROW_COUNT] = {
+#define X(name, kind, better, percentile, label, value) {kind, better, percentile, label},
+    ROW_LIST(X)
+#undef X
+};
+
+/* NaN: there is no such number. */
+static double row_value(enum row row, const struct summary *s)
+{
+    bool none = s->completed == 0 && rows[row].kind == DURATION;
+
+    if (none || (rows[row].percentile && s->saturated))
+        return NAN;
+    switch (row) {
+#define X(name, kind, better, percentile, label, value) \
+    case ROW_##name:                                    \
+        return (double)(value);
+        ROW_LIST(X)
+#undef X
+    case ROW_COUNT:
+        break;
+    }
+    return NAN;
+}
+
+/* All of a row in one unit, so that numbers can be compared by looking at them. */
+static const char *duration_unit(double most_ns, double *ret_unit_ns)
+{
+    *ret_unit_ns = most_ns < 999.5e6 ? 1e6 : 1e9;
+    return most_ns < 999.5e6 ? "ms" : "s";
+}
+
+static void value_text(enum kind kind, double value, double unit_ns, char ret_text[NUMBER_TEXT_MAX])
+{
+    if (isnan(value))
+        snprintf(ret_text, NUMBER_TEXT_MAX, "–");
+    else if (kind == COUNT)
+        count_text((uint64_t)value, ret_text);
+    else if (kind == PERCENT)
+        snprintf(ret_text, NUMBER_TEXT_MAX, "%.1f %%", value * 100);
+    else
+        number_text(kind == DURATION ? value / unit_ns : value, ret_text);
+}
+
+/* Best is what no other beats as printed: digits that are not shown decide nothing, and where all are equal none is best. */
+static bool row_best(enum row row, const struct summary *summaries, uint32_t count, double unit_ns,
+                     char ret_best[NUMBER_TEXT_MAX])
+{
+    double best = NAN;
+    bool differ = false;
+
+    for (uint32_t v = 0; v < count; v++) {
+        double value = row_value(row, &summaries[v]);
+
+        if (!isnan(value) && (isnan(best) || (rows[row].better == MORE ? value > best : value < best)))
+            best = value;
+    }
+    value_text(rows[row].kind, best, unit_ns, ret_best);
+    for (uint32_t v = 0; v < count; v++) {
+        char text[NUMBER_TEXT_MAX];
+
+        value_text(rows[row].kind, row_value(row, &summaries[v]), unit_ns, text);
+        differ |= strcmp(text, ret_best) != 0;
+    }
+    return differ && !isnan(best) && rows[row].better != NEITHER;
+}
+
+static void comparison_row(FILE *out, enum row row, const struct summary *summaries, uint32_t count)
+{
+    char best[NUMBER_TEXT_MAX];
+    double most_ns = 0;
+    double unit_ns;
+
+    for (uint32_t v = 0; v < count; v++)
+        most_ns = fmax(most_ns, row_value(row, &summaries[v]));
+    const char *unit = duration_unit(most_ns, &unit_ns);
+    bool mark = row_best(row, summaries, count, unit_ns, best);
+
+    fputs("<tr><th scope=\"row\">", out);
+    html_text(out, rows[row].label);
+    if (rows[row].kind == DURATION)
+        fprintf(out, " <small>%s</small>", unit);
+    fputs("</th>", out);
+    for (uint32_t v = 0; v < count; v++) {
+        char text[NUMBER_TEXT_MAX];
+
+        value_text(rows[row].kind, row_value(row, &summaries[v]), unit_ns, text);
+        if (rows[row].percentile && summaries[v].saturated)
+            fputs("<td class=\"unstable\">unstable</td>", out);
+        else if (mark && strcmp(text, best) == 0)
+            fprintf(out, "<td class=\"best\">%s</td>", text);
+        else
+            fprintf(out, "<td>%s</td>", text);
+    }
+    fputs("</tr>\n", out);
+}
+
+void page_comparison(FILE *out, const struct summary *summaries, uint32_t count)
+{
+    fputs("<div class=\"scroll\"><table class=\"comparison\">\n<thead><tr><td></td>", out);
+    for (uint32_t v = 0; v < count; v++) {
+        fputs("<th scope=\"col\">", out);
+        page_name(out, summaries[v].variant, v);
+        fputs("</th>", out);
+    }
+    fputs("</tr></thead>\n<tbody>\n", out);
+    for (uint32_t row = 0; row < ROW_COUNT; row++)
+        comparison_row(out, (enum row)row, summaries, count);
+    fputs("</tbody></table></div>\n", out);
+    if (count > 1)
+        fputs("<p class=\"note\">★ marks the best of a row. Percentiles of an unstable variant are not printed: they would "
+              "grow with the length of the run.</p>\n", out);
+}
+
+static const char *const class_names[CLASS_COUNT] = {
+    [CLASS_ALL] = "all requests",
+    [CLASS_BASE] = "base, no adapter",
+    [CLASS_WARM] = "warm, in a GPU slot",
+    [CLASS_HOST] = "from host memory",
+    [CLASS_STORE] = "from the object store",
+};
+
+static void latency_cells(FILE *out, const struct latency *latency, double unit_ns, bool saturated)
+{
+    const int64_t values_ns[] = {latency->p50_ns, latency->p90_ns, latency->p99_ns, latency->max_ns};
+
+    for (size_t i = 0; i < ARRAY_COUNT(values_ns); i++) {
+        char text[NUMBER_TEXT_MAX];
+        bool largest = i + 1 == ARRAY_COUNT(values_ns); /* the greatest seen is a fact, not an estimate */
+
+        number_text(latency->count > 0 ? (double)values_ns[i] / unit_ns : NAN, text);
+        if (saturated && !largest)
+            fputs(i == 0 ? "<td class=\"unstable\" colspan=\"3\">unstable</td>" : "", out);
+        else
+            fprintf(out, "<td%s>%s</td>", i == 0 ? " class=\"edge\"" : "", text);
+    }
+}
+
+static void latency_table(FILE *out, const struct summary *summary)
+{
+    static const char *const metric_names[METRIC_COUNT] = {
+        [METRIC_TTFT] = "time to first token", [METRIC_TPOT] = "time per output token", [METRIC_E2E] = "end to end"};
+    double unit_ns[METRIC_COUNT];
+
+    fputs("<h4>Latency by class of request</h4>\n<div class=\"scroll\"><table>\n<thead><tr><td rowspan=\"2\"></td>"
+          "<th rowspan=\"2\">requests</th>", out);
+    for (uint32_t metric = 0; metric < METRIC_COUNT; metric++) {
+        /* The median decides: a single worst case must not turn the rest into 0.0123. */
+        const char *unit = duration_unit((double)summary->latency[CLASS_ALL][metric].p50_ns, &unit_ns[metric]);
+
+        fprintf(out, "<th colspan=\"4\" class=\"edge group\">%s <small>%s</small></th>", metric_names[metric], unit);
+    }
+    fputs("</tr>\n<tr>", out);
+    for (uint32_t metric = 0; metric < METRIC_COUNT; metric++)
+        fputs("<th class=\"edge\">p50</th><th>p90</th><th>p99</th><th>max</th>", out);
+    fputs("</tr></thead>\n<tbody>\n", out);
+    for (uint32_t class = 0; class < CLASS_COUNT; class++) {
+        char count[NUMBER_TEXT_MAX];
+        uint64_t requests = summary->latency[class][METRIC_E2E].count;
+
+        if (class != CLASS_ALL && requests == 0)
+            continue;
+        count_text(requests, count);
+        fprintf(out, "<tr><th scope=\"row\">%s</th><td>%s</td>", class_names[class], count);
+        for (uint32_t metric = 0; metric < METRIC_COUNT; metric++)
+            latency_cells(out, &summary->latency[class][metric], unit_ns[metric], summary->saturated);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+static void goal_cell(FILE *out, double ratio, double goal, bool saturated)
+{
+    if (saturated)
+        fputs("<td class=\"unstable\">unstable</td>", out);
+    else if (isnan(ratio))
+        fputs("<td>–</td>", out);
+    else
+        fprintf(out, "<td class=\"%s\">%.2f %s</td>", ratio <= goal ? "met" : "missed", ratio,
+                ratio <= goal ? "✓ met" : "✗ missed");
+}
+
+static void goals_table(FILE *out, const struct summary *summary)
+{
+    fprintf(out, "<h4>Fine-tuned against base requests</h4>\n<div class=\"scroll\"><table>\n<thead><tr><td></td>"
+                 "<th>end to end, goal %.2f</th><th>first token, goal %.2f</th></tr></thead>\n<tbody>\n",
+            GOAL_E2E_OVER_BASE, GOAL_TTFT_OVER_BASE);
+    for (uint32_t class = CLASS_WARM; class < CLASS_COUNT; class++) {
+        fprintf(out, "<tr><th scope=\"row\">%s</th>", class_names[class]);
+        goal_cell(out, summary->e2e_over_base[class], GOAL_E2E_OVER_BASE, summary->saturated);
+        goal_cell(out, summary->ttft_over_base[class], GOAL_TTFT_OVER_BASE, summary->saturated);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n<p class=\"note\">Median over the base requests' median; – where either has too few "
+          "requests.</p>\n", out);
+}
+
+static void tiers_table(FILE *out, const struct summary *summary)
+{
+    static const char *const tier_names[TIER_COUNT] = {[TIER_BASE] = "needed none", [TIER_GPU] = "a GPU slot",
+                                                       [TIER_HOST] = "host memory", [TIER_STORE] = "the object store"};
+    uint64_t total = 0;
+
+    for (uint32_t tier = 0; tier < TIER_COUNT; tier++)
+        total += summary->tier_count[tier];
+    fputs("<h4>Where the adapter was found</h4>\n<div class=\"scroll\"><table>\n<thead><tr><td></td><th>requests</th>"
+          "<th>part</th></tr></thead>\n<tbody>\n", out);
+    for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
+        char count[NUMBER_TEXT_MAX];
+
+        count_text(summary->tier_count[tier], count);
+        fprintf(out, "<tr><th scope=\"row\">%s</th><td>%s</td><td>%.1f %%</td></tr>\n", tier_names[tier], count,
+                total > 0 ? 100.0 * (double)summary->tier_count[tier] / (double)total : 0);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+static void blame_cell(FILE *out, double part_ns, double total_ns)
+{
+    char text[NUMBER_TEXT_MAX];
+
+    duration_text(part_ns, text);
+    if (part_ns > 0)
+        fprintf(out, "<td>%s <small>%.1f %%</small></td>", text, part_ns / total_ns * 100);
+    else
+        fputs("<td class=\"zero\">0</td>", out);
+}
+
+static void blame_table(FILE *out, const struct summary *summary)
+{
+    static const char *const names[BLAME_COUNT] = {
+#define X(name, text, about) text,
+        BLAME_LIST(X)
+#undef X
+    };
+    static const char *const abouts[BLAME_COUNT] = {
+#define X(name, text, about) about,
+        BLAME_LIST(X)
+#undef X
+    };
+    uint32_t bands = summary->saturated ? 1 : BLAME_BANDS; /* "all" comes first; the others are percentiles */
+    double total_ns[BLAME_BANDS] = {0};
+
+    fputs("<h4>Where the time went</h4>\n<div class=\"scroll\"><table>\n<thead><tr><td></td>", out);
+    for (uint32_t band = 0; band < bands; band++) {
+        fputs("<th scope=\"col\">", out);
+        html_text(out, summary->blame[band].label);
+        fputs("</th>", out);
+        for (uint32_t i = 0; i < BLAME_COUNT; i++)
+            total_ns[band] += summary->blame[band].mean_ns[i];
+    }
+    fputs("<th class=\"text\">is</th></tr></thead>\n<tbody>\n", out);
+    for (uint32_t i = 0; i < BLAME_COUNT; i++) {
+        fprintf(out, "<tr><th scope=\"row\">%s</th>", names[i]);
+        for (uint32_t band = 0; band < bands; band++)
+            blame_cell(out, summary->blame[band].mean_ns[i], total_ns[band]);
+        fputs("<td class=\"text\">", out);
+        html_text(out, abouts[i]);
+        fputs("</td></tr>\n", out);
+    }
+    fputs("<tr class=\"total\"><th scope=\"row\">together</th>", out);
+    for (uint32_t band = 0; band < bands; band++) {
+        char text[NUMBER_TEXT_MAX];
+
+        duration_text(total_ns[band], text);
+        fprintf(out, "<td>%s</td>", text);
+    }
+    fputs("<td class=\"text\">end-to-end latency of the mean request of the band</td></tr>\n</tbody></table></div>\n", out);
+}
+
+static void refusals(FILE *out, const struct summary *summary)
+{
+    static const char *const reasons[REFUSE_COUNT] = {
+        [REFUSE_NONE] = "no reason given",
+        [REFUSE_TOO_LONG] = "prompt and answer can never fit the KV memory",
+        [REFUSE_ADAPTER_TOO_LARGE] = "adapter larger than the slots",
+        [REFUSE_ADAPTER_UNKNOWN] = "adapter unknown or retired",
+        [REFUSE_ADAPTER_LOST] = "adapter could not be loaded",
+        [REFUSE_ADAPTERS_FULL] = "too many adapters known",
+        [REFUSE_TENANTS_FULL] = "too many tenants",
+        [REFUSE_DRAINING] = "replica draining",
+    };
+
+    for (uint32_t i = 0; i < ARRAY_COUNT(summary->by_reason); i++) {
+        char text[NUMBER_TEXT_MAX];
+
+        if (summary->by_reason[i] == 0)
+            continue;
+        count_text(summary->by_reason[i], text);
+        fprintf(out, "<dt>refused</dt><dd>%s: ", text);
+        html_text(out, i < REFUSE_COUNT ? reasons[i] : "another reason");
+        fputs("</dd>\n", out);
+    }
+}
+
+static void fact(FILE *out, const char *name, const char *before, uint64_t value, const char *after)
+{
+    char text[NUMBER_TEXT_MAX];
+
+    count_text(value, text);
+    fprintf(out, "<dt>%s</dt><dd>%s%s%s</dd>\n", name, before, text, after);
+}
+
+static void facts_list(FILE *out, const struct summary *summary)
+{
+    const struct run_facts *facts = &summary->facts;
+    char measured[NUMBER_TEXT_MAX], warmup[NUMBER_TEXT_MAX], simulated[NUMBER_TEXT_MAX], wall[NUMBER_TEXT_MAX];
+    char steps[NUMBER_TEXT_MAX], runs[NUMBER_TEXT_MAX];
+
+    duration_text(summary->measured_s * 1e9, measured);
+    duration_text((double)facts->warmup_until_ns, warmup);
+    duration_text((double)facts->end_ns, simulated);
+    duration_text(facts->wall_s * 1e9, wall);
+    count_text(facts->engine_steps, steps);
+    count_text(facts->runs, runs);
+    fputs("<h4>Facts of the run</h4>\n<dl>\n", out);
+    fprintf(out, "<dt>measured</dt><dd>%s, after a warm-up of %s whose requests are in no number here</dd>\n", measured, warmup);
+    fprintf(out, "<dt>simulated</dt><dd>%s to the last event, in %s</dd>\n", simulated, wall);
+    fact(out, "arrived", "", summary->arrived, " requests in the measured time");
+    refusals(out, summary);
+    fact(out, "recomputed", "", summary->recomputed_tokens, " tokens of requests that had lost their KV memory");
+    fact(out, "tenants served", "", summary->tenants_served, "");
+    fact(out, "KV memory", "", facts->kv_tokens_per_replica, " tokens a replica (first pool)");
+    fact(out, "adapter slots", "", facts->slots_capacity, " a replica, bytes or slots as the scenario counts (first pool)");
+    fact(out, "evictions", "", facts->evictions, "");
+    fact(out, "host memory", "", facts->node_hits, " hits");
+    fact(out, "", "", facts->node_misses, " misses");
+    fact(out, "routed home", "", facts->route_home, "");
+    fact(out, "routed elsewhere", "", facts->route_overflow, "");
+    fprintf(out, "<dt>engine steps</dt><dd>%s in %s plans</dd>\n", steps, runs);
+    fprintf(out, "<dt>Little's law</dt><dd>%s</dd>\n",
+            facts->little_area_ns == facts->little_sum_ns ? "holds exactly" : "does not hold: please report this run");
+    fprintf(out, "<dt>digest</dt><dd><code>%016llx</code></dd>\n</dl>\n", (unsigned long long)facts->digest);
+}
+
+void page_variant(FILE *out, const struct summary *summary)
+{
+    latency_table(out, summary);
+    goals_table(out, summary);
+    tiers_table(out, summary);
+    blame_table(out, summary);
+    facts_list(out, summary);
+    if (summary->notes[0] != '\0') {
+        fputs("<h4>Notes</h4>\n<p class=\"lines\">", out);
+        html_text(out, summary->notes);
+        fputs("</p>\n", out);
+    }
+}

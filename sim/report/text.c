@@ -1,0 +1,91 @@
+#include "report/text.h"
+
+#include <math.h>
+
+static void grouped(uint64_t value, char ret_text[NUMBER_TEXT_MAX])
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+    int written = 0;
+
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            ret_text[written++] = ',';
+        ret_text[written++] = digits[i];
+    }
+    ret_text[written] = '\0';
+}
+
+void count_text(uint64_t value, char ret_text[NUMBER_TEXT_MAX]) { grouped(value, ret_text); }
+
+void number_text(double value, char ret_text[NUMBER_TEXT_MAX])
+{
+    double size = fabs(value);
+
+    if (!isfinite(value))
+        snprintf(ret_text, NUMBER_TEXT_MAX, "–");
+    else if (size >= 1e15)
+        snprintf(ret_text, NUMBER_TEXT_MAX, "%.2e", value);
+    else if (value >= 999.5)
+        grouped((uint64_t)(value + 0.5), ret_text);
+    else if (size >= 99.95 || size == 0)
+        snprintf(ret_text, NUMBER_TEXT_MAX, "%.0f", size == 0 ? 0 : value);
+    else if (size >= 9.995)
+        snprintf(ret_text, NUMBER_TEXT_MAX, "%.1f", value);
+    else if (size >= 0.9995)
+        snprintf(ret_text, NUMBER_TEXT_MAX, "%.2f", value);
+    else
+        snprintf(ret_text, NUMBER_TEXT_MAX, "%.3g", value);
+}
+
+void duration_text(double value_ns, char ret_text[NUMBER_TEXT_MAX])
+{
+    static const struct {
+        double until_ns;
+        double unit_ns;
+        const char *name;
+    } units[] = {{999.5e0, 1, "ns"},        {999.5e3, 1e3, "µs"},       {999.5e6, 1e6, "ms"},
+                 {119.5e9, 1e9, "s"},       {119.5 * 60e9, 60e9, "min"}, {INFINITY, 3600e9, "h"}};
+    char number[NUMBER_TEXT_MAX];
+    size_t unit = 0;
+
+    while (unit + 1 < ARRAY_COUNT(units) && fabs(value_ns) >= units[unit].until_ns)
+        unit++;
+    number_text(value_ns / units[unit].unit_ns, number);
+    snprintf(ret_text, NUMBER_TEXT_MAX, isfinite(value_ns) ? "%.36s %s" : "%.36s", number, units[unit].name);
+}
+
+/* Bytes of the character that begins here; 0: this is no UTF-8. */
+static uint32_t character_bytes(const unsigned char *text)
+{
+    uint32_t bytes = text[0] < 0x80 ? 1 : (text[0] >= 0xc2 && text[0] < 0xe0) ? 2 : (text[0] & 0xf0) == 0xe0 ? 3
+                     : (text[0] >= 0xf0 && text[0] < 0xf5) ? 4 : 0;
+
+    for (uint32_t i = 1; i < bytes; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    return bytes;
+}
+
+void html_text(FILE *out, const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
+        uint32_t bytes = character_bytes(c);
+
+        if (*c == '&')
+            fputs("&amp;", out);
+        else if (*c == '<')
+            fputs("&lt;", out);
+        else if (*c == '>')
+            fputs("&gt;", out);
+        else if (*c == '"')
+            fputs("&quot;", out);
+        else if (*c == '\'')
+            fputs("&#39;", out);
+        else if (bytes == 0 || *c == 0x7f || (*c < ' ' && *c != '\n' && *c != '\t'))
+            fputs("&#xFFFD;", out);
+        else
+            fwrite(c, 1, bytes, out);
+        c += bytes > 0 ? bytes : 1;
+    }
+}
