@@ -16,10 +16,11 @@ struct fleet_config {
     uint32_t adapters_max;     /* adapter indexes are below or equal to it; one live version of each is tracked */
     uint32_t requests_max;     /* outstanding */
     const struct route_policy *route;
-    uint32_t bound_milli;      /* see fleet/view.h */
+    uint32_t bound_milli;      /* see fleet/view.h; >= 1000, so that a pool always has a replica that is not busy */
     uint32_t bound_add;
     /* Hot adapters (affinity): an adapter gets a k-th home while its share of the pool's recent requests exceeds
-     * (k - 1) * hot_share_milli / 1000 of one replica's fair share; it loses it again below cool_milli of that line. */
+     * (k - 1) * hot_share_milli / 1000 of one replica's fair share; it loses it again below cool_milli of that line.
+     * A share of fewer than 16 recent requests a home is noise and gains nothing. */
     uint32_t hot_share_milli;  /* 500 */
     uint32_t cool_milli;       /* 750: the hysteresis */
     int64_t rate_half_life_ns; /* of the request counters behind it; 60 s */

@@ -1,0 +1,391 @@
+/* berth-sim trace info FILE: reads a trace from end to end and says what is in it. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <jansson.h>
+
+#include "survey.h"
+#include "trace.h"
+
+/* The header of the program may declare it too. */
+int cmd_trace(int argc, char **argv);
+
+enum { EXIT_OK, EXIT_BAD_INPUT, EXIT_USAGE };
+
+/* Options that take a value, in the order of struct arguments' texts. */
+#define TRACE_OPTIONS(X)                                                                                     \
+    X(format, "--format", "FORMAT", "one of the formats below; without it the first line tells")              \
+    X(tolerance, "--backward-tolerance-s", "S", "with --lenient: a time at most S s before the last is taken as equal to it") \
+    X(time, "--time-column", "COLUMN", "csv: name or number (from 1) of the arrival time")                    \
+    X(unit, "--time-unit", "UNIT", "csv: s (default), ms, us, ns or datetime")                                \
+    X(prompt, "--prompt-column", "COLUMN", "csv: tokens of the prompt")                                       \
+    X(output, "--output-column", "COLUMN", "csv: tokens of the answer")                                       \
+    X(adapter, "--adapter-column", "COLUMN", "csv: name of the adapter; empty or 0 is the base")              \
+    X(tenant, "--tenant-column", "COLUMN", "csv: name of the customer")
+
+struct arguments {
+#define X(field, flag, value, about) const char *field;
+    TRACE_OPTIONS(X)
+#undef X
+    const char *path;
+    bool lenient;
+    bool json;
+};
+
+static const char *const unit_names[] = {[TRACE_TIME_S] = "s", [TRACE_TIME_MS] = "ms", [TRACE_TIME_US] = "us",
+                                         [TRACE_TIME_NS] = "ns", [TRACE_TIME_DATETIME] = "datetime"};
+
+#define X(name, text) {#name, text},
+static const struct {
+    const char *name;
+    const char *text;
+} skips[] = {TRACE_SKIPS(X)};
+#undef X
+
+/* --- what a person reads --- */
+
+static void print_help(FILE *output)
+{
+    const char *name;
+    const char *about;
+
+    fprintf(output, "usage: berth-sim trace info FILE [options]\n\n"
+                    "Reads a request trace, plain, gzip or zstd, and tells its rate, burstiness, lengths and popularity.\n"
+                    "A bad line stops it with file, line and column.\n\noptions:\n");
+#define X(field, flag, value, text) fprintf(output, "  %-23s %-7s %s\n", flag, value, text);
+    TRACE_OPTIONS(X)
+#undef X
+    fprintf(output, "  %-31s %s\n  %-31s %s\n  %-31s %s\n", "--lenient", "skip bad lines and count them by reason", "--json",
+            "one JSON object instead of the table", "--help", "this text");
+    fprintf(output, "\nformats:\n");
+    for (size_t i = 0; trace_format_at(i, &name, &about); i++)
+        fprintf(output, "  %-13s %s\n", name, about);
+    fprintf(output, "\nexit: 0 good, 1 the file is bad or cannot be read, 2 usage\n");
+}
+
+/* Thousands apart, as people read them. */
+static const char *grouped(uint64_t value, char text[32])
+{
+    char digits[24];
+    int count = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+    char *at = text;
+
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && (count - i) % 3 == 0)
+            *at++ = ',';
+        *at++ = digits[i];
+    }
+    *at = 0;
+    return text;
+}
+
+static void print_duration(FILE *output, int64_t duration_ns)
+{
+    int64_t seconds = duration_ns / NS_PER_S;
+
+    fprintf(output, "%-10s %.3f s", "duration", (double)duration_ns / (double)NS_PER_S);
+    if (seconds >= 86400)
+        fprintf(output, " (%lld d %lld h %lld min)", (long long)(seconds / 86400), (long long)(seconds / 3600 % 24),
+                (long long)(seconds / 60 % 60));
+    else if (seconds >= 60)
+        fprintf(output, " (%lld h %lld min %lld s)", (long long)(seconds / 3600), (long long)(seconds / 60 % 60),
+                (long long)(seconds % 60));
+    fputc('\n', output);
+}
+
+static void print_lengths(FILE *output, const char *name, const struct survey_lengths *lengths)
+{
+    char p50[32];
+    char p90[32];
+    char p99[32];
+    char max[32];
+
+    if (lengths->count == 0)
+        return;
+    fprintf(output, "%-10s mean %.1f, p50 %s, p90 %s, p99 %s, max %s tokens\n", name, lengths->mean,
+            grouped((uint64_t)lengths->p50, p50), grouped((uint64_t)lengths->p90, p90),
+            grouped((uint64_t)lengths->p99, p99), grouped((uint64_t)lengths->max, max));
+}
+
+static void print_names(FILE *output, const char *name, const struct survey_names *names)
+{
+    char distinct[32];
+
+    fprintf(output, "%-10s %s%s distinct, top one %.1f%%, top ten %.1f%% of the %.1f%% of rows that name one\n", name,
+            names->bounded ? "more than " : "", grouped(names->distinct, distinct), 100 * names->top_1_share,
+            100 * names->top_10_share, 100 * names->named_share);
+    if (names->bounded)
+        fprintf(output, "%-10s (names beyond the first %s are not told apart)\n", "", distinct);
+}
+
+static void print_skips(FILE *output, const struct trace_info *info)
+{
+    char count[32];
+
+    for (size_t i = 0; i < TRACE_SKIP_COUNT; i++)
+        if (info->skipped[i] > 0)
+            fprintf(output, "%-10s %s: %s\n", "lenient", grouped(info->skipped[i], count), skips[i].text);
+}
+
+static void print_table(FILE *output, const char *path, const struct trace_info *info, const struct survey_result *result)
+{
+    char count[32];
+
+    fprintf(output, "%-10s %s\n%-10s %s\n", "trace", path, "format", info->format);
+    fprintf(output, "%-10s %s\n", "rows", grouped(result->rows, count));
+    print_duration(output, result->duration_ns);
+    if (result->duration_ns > 0)
+        fprintf(output, "%-10s %.3g requests/s on average, CV of the gaps %.2f, busiest minute %s requests\n", "rate",
+                result->rate_per_s, result->gap_cv, grouped(result->busiest_minute_rows, count));
+    print_lengths(output, "prompt", &result->prompt);
+    print_lengths(output, "output", &result->output);
+    fprintf(output, "%-10s %.2f%% of rows\n", "failed", 100 * result->failed_share);
+    if ((info->has & TRACE_HAS_TENANT) != 0)
+        print_names(output, "tenants", &result->tenants);
+    if ((info->has & TRACE_HAS_ADAPTER) != 0)
+        print_names(output, "adapters", &result->adapters);
+    else if ((info->has & TRACE_HAS_LORA_COUNT) != 0)
+        fprintf(output, "%-10s not named; %.1f%% of rows use at least one\n", "adapters", 100 * result->lora_share);
+    else
+        fprintf(output, "%-10s none in this format; a scenario assigns them\n", "adapters");
+    print_skips(output, info);
+}
+
+/* --- what a machine reads --- */
+
+static json_t *json_lengths(const struct survey_lengths *lengths)
+{
+    return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I}", "count", (json_int_t)lengths->count, "mean", lengths->mean, "p50",
+                     (json_int_t)lengths->p50, "p90", (json_int_t)lengths->p90, "p99", (json_int_t)lengths->p99, "max",
+                     (json_int_t)lengths->max);
+}
+
+static json_t *json_names(const struct survey_names *names)
+{
+    return json_pack("{s:I, s:b, s:f, s:f, s:f}", "distinct", (json_int_t)names->distinct, "bounded", names->bounded,
+                     "top_1_share", names->top_1_share, "top_10_share", names->top_10_share, "named_share",
+                     names->named_share);
+}
+
+static json_t *json_skips(const struct trace_info *info)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < TRACE_SKIP_COUNT; i++) {
+        char name[16];
+        size_t length = 0;
+
+        for (; skips[i].name[length] != 0; length++)
+            name[length] = (char)(skips[i].name[length] | 0x20); /* the names are capitals */
+        name[length] = 0;
+        json_object_set_new(object, name, json_integer((json_int_t)info->skipped[i]));
+    }
+    return object;
+}
+
+static void print_json(FILE *output, const struct trace_info *info, const struct survey_result *result)
+{
+    json_t *root = json_pack("{s:s, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:o}", "format", info->format, "rows",
+                             (json_int_t)result->rows, "duration_s", (double)result->duration_ns / (double)NS_PER_S,
+                             "rate_per_s", result->rate_per_s, "gap_cv", result->gap_cv, "busiest_minute_rows",
+                             (json_int_t)result->busiest_minute_rows, "failed_share", result->failed_share, "lora_share",
+                             result->lora_share, "skipped", json_skips(info));
+
+    if (result->prompt.count > 0)
+        json_object_set_new(root, "prompt_tokens", json_lengths(&result->prompt));
+    if (result->output.count > 0)
+        json_object_set_new(root, "output_tokens", json_lengths(&result->output));
+    if ((info->has & TRACE_HAS_TENANT) != 0)
+        json_object_set_new(root, "tenants", json_names(&result->tenants));
+    if ((info->has & TRACE_HAS_ADAPTER) != 0)
+        json_object_set_new(root, "adapters", json_names(&result->adapters));
+    json_dumpf(root, output, JSON_REAL_PRECISION(9));
+    fputc('\n', output);
+    json_decref(root);
+}
+
+/* --- arguments --- */
+
+/* Which option `text` begins with, and its value: "--flag=value" or "--flag" "value". NULL: none of them. */
+static const char **find_option(struct arguments *arguments, const char *text, const char **ret_value)
+{
+#define X(field, flag, value, about)                                                   \
+    if (strncmp(text, flag, strlen(flag)) == 0 &&                                      \
+        (text[strlen(flag)] == 0 || text[strlen(flag)] == '=')) {                      \
+        *ret_value = text[strlen(flag)] == '=' ? text + strlen(flag) + 1 : NULL;       \
+        return &arguments->field;                                                      \
+    }
+    TRACE_OPTIONS(X)
+#undef X
+    return NULL;
+}
+
+static bool read_arguments(int argc, char **argv, struct arguments *ret_arguments, FILE *errors)
+{
+    struct arguments arguments = {0};
+
+    for (int i = 0; i < argc; i++) {
+        const char *value;
+        const char **option = find_option(&arguments, argv[i], &value);
+
+        if (option != NULL && value == NULL && ++i == argc) {
+            fprintf(errors, "berth-sim trace: %s wants a value\n", argv[argc - 1]);
+            return false;
+        } else if (option != NULL) {
+            *option = value != NULL ? value : argv[i];
+        } else if (strcmp(argv[i], "--lenient") == 0) {
+            arguments.lenient = true;
+        } else if (strcmp(argv[i], "--json") == 0) {
+            arguments.json = true;
+        } else if (argv[i][0] == '-' || arguments.path != NULL) {
+            fprintf(errors, "berth-sim trace: %s '%s'; see berth-sim trace --help\n",
+                    argv[i][0] == '-' ? "no option" : "more than one file:", argv[i]);
+            return false;
+        } else {
+            arguments.path = argv[i];
+        }
+    }
+    if (arguments.path == NULL) {
+        fprintf(errors, "berth-sim trace info: name a file; see berth-sim trace --help\n");
+        return false;
+    }
+    *ret_arguments = arguments;
+    return true;
+}
+
+static bool copy_column(char target[TRACE_ID_MAX], const char *source, FILE *errors)
+{
+    if (source == NULL)
+        return true;
+    if (strlen(source) < TRACE_ID_MAX) {
+        memcpy(target, source, strlen(source) + 1);
+        return true;
+    }
+    fprintf(errors, "berth-sim trace: a column's name has at most %d bytes; use its number\n", TRACE_ID_MAX - 1);
+    return false;
+}
+
+static bool read_columns(const struct arguments *arguments, struct trace_columns *ret_columns, FILE *errors)
+{
+    size_t unit = 0;
+
+    if (!copy_column(ret_columns->time, arguments->time, errors) ||
+        !copy_column(ret_columns->prompt, arguments->prompt, errors) ||
+        !copy_column(ret_columns->output, arguments->output, errors) ||
+        !copy_column(ret_columns->adapter, arguments->adapter, errors) ||
+        !copy_column(ret_columns->tenant, arguments->tenant, errors))
+        return false;
+    if (arguments->unit != NULL)
+        while (unit < ARRAY_COUNT(unit_names) && strcmp(unit_names[unit], arguments->unit) != 0)
+            unit++;
+    if (unit == ARRAY_COUNT(unit_names)) {
+        fprintf(errors, "berth-sim trace: no time unit '%s': s, ms, us, ns or datetime\n", arguments->unit);
+        return false;
+    }
+    ret_columns->time_unit = (enum trace_time_unit)unit;
+    return true;
+}
+
+static bool names_columns(const struct arguments *arguments)
+{
+    return arguments->time != NULL || arguments->unit != NULL || arguments->prompt != NULL ||
+           arguments->output != NULL || arguments->adapter != NULL || arguments->tenant != NULL;
+}
+
+static bool read_tolerance(const struct arguments *arguments, int64_t *ret_tolerance_ns, FILE *errors)
+{
+    char *end;
+    double seconds;
+
+    if (arguments->tolerance == NULL)
+        return true;
+    seconds = strtod(arguments->tolerance, &end);
+    if (end == arguments->tolerance || *end != 0 || !(seconds >= 0 && seconds <= 1e6)) {
+        fprintf(errors, "berth-sim trace: --backward-tolerance-s wants a number from 0 to 1e6, not '%s'\n",
+                arguments->tolerance);
+        return false;
+    }
+    *ret_tolerance_ns = (int64_t)(seconds * (double)NS_PER_S);
+    return true;
+}
+
+/* --- the work --- */
+
+static enum status survey_file(struct trace *trace, struct survey *survey)
+{
+    struct trace_row row;
+    enum status status;
+
+    while ((status = trace_next(trace, &row)) == STATUS_OK)
+        survey_add(survey, &row);
+    return status;
+}
+
+static int trace_survey(const struct arguments *arguments, const struct trace_options *options, FILE *output, FILE *errors)
+{
+    char message[TRACE_MESSAGE_MAX];
+    struct trace *trace;
+    struct survey *survey;
+    enum status status = trace_open(arguments->path, arguments->format, options, &trace, message);
+    struct trace_info info;
+    struct survey_result result;
+
+    if (status != STATUS_OK) {
+        fprintf(errors, "%s\n", message);
+        return status == STATUS_NOT_FOUND || status == STATUS_INVALID ? EXIT_USAGE : EXIT_BAD_INPUT;
+    }
+    info = trace_info(trace);
+    if (names_columns(arguments) && strcmp(info.format, "csv") != 0) {
+        fprintf(errors, "berth-sim trace: columns are named for csv only, and this is %s; add --format csv or leave them out\n",
+                info.format);
+        trace_close(trace);
+        return EXIT_USAGE;
+    }
+    survey = survey_create(info.has);
+    if (survey == NULL) {
+        fprintf(errors, "berth-sim trace: no memory for the survey\n");
+        trace_close(trace);
+        return EXIT_BAD_INPUT;
+    }
+    status = survey_file(trace, survey);
+    info = trace_info(trace);
+    result = survey_result(survey);
+    if (status != STATUS_END)
+        fprintf(errors, "%s\n", trace_message(trace));
+    else if (arguments->json)
+        print_json(output, &info, &result);
+    else
+        print_table(output, arguments->path, &info, &result);
+    survey_free(survey);
+    trace_close(trace);
+    return status == STATUS_END ? EXIT_OK : EXIT_BAD_INPUT;
+}
+
+static int trace_command(int argc, char **argv, FILE *output, FILE *errors)
+{
+    struct arguments arguments;
+    struct trace_columns columns = {0};
+    struct trace_options options = {.columns = &columns};
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(output);
+            return EXIT_OK;
+        }
+    }
+    if (argc < 2 || strcmp(argv[1], "info") != 0) {
+        fprintf(errors, "berth-sim trace: say what to do: berth-sim trace info FILE; see berth-sim trace --help\n");
+        return EXIT_USAGE;
+    }
+    if (!read_arguments(argc - 2, argv + 2, &arguments, errors) || !read_columns(&arguments, &columns, errors) ||
+        !read_tolerance(&arguments, &options.backward_tolerance_ns, errors))
+        return EXIT_USAGE;
+    options.lenient = arguments.lenient;
+    return trace_survey(&arguments, &options, output, errors);
+}
+
+/* argv[0] is the verb. Exit code: 0 good, 1 bad input, 2 usage. */
+int cmd_trace(int argc, char **argv)
+{
+    return trace_command(argc, argv, stdout, stderr);
+}

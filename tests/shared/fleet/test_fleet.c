@@ -1,0 +1,597 @@
+/* The fleet core: pools, generations, residency, hot adapters, refusals, and the known answer of routing. */
+#include "rig.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "fleet/view.h"
+
+static const uint32_t GPU_GENERATION = 1;
+
+/* ---- a policy that only looks: what the core shows is kept here, the answer is the first of the pool ---- */
+
+static struct {
+    struct fleet_ask ask;
+    uint64_t gpu_bits;
+    uint64_t host_bits;
+    bool gpu_known;
+    bool host_known;
+    uint32_t pool[8];
+} seen;
+
+static uint32_t look(const struct fleet_view *view, const struct fleet_ask *ask)
+{
+    (void)view;
+    seen.ask = *ask;
+    seen.gpu_known = ask->gpu_bits != NULL;
+    seen.host_known = ask->host_bits != NULL;
+    seen.gpu_bits = seen.gpu_known ? ask->gpu_bits[0] : 0;
+    seen.host_bits = seen.host_known ? ask->host_bits[0] : 0;
+    for (uint32_t i = 0; i < ask->pool_count; i++)
+        seen.pool[i] = ask->pool[i];
+    return ask->pool[0];
+}
+static const struct route_policy looking = {.name = "looking", .about = "sees", .pick = look};
+
+/* Eight replicas on four nodes, all of base 0, generation 1. */
+static void open_full(struct rig *rig, const struct route_policy *policy)
+{
+    struct fleet_config config = rig_config(policy);
+
+    rig_open(rig, &config);
+    for (uint32_t i = 0; i < 8; i++)
+        rig_up(rig, i, GPU_GENERATION, (uint16_t)(i / 2), 0);
+}
+
+/* A request that is done at once. */
+static replica_id pass(struct rig *rig, uint64_t ordinal, adapter_id adapter)
+{
+    request_id id = request_id_make(ordinal, 0);
+    const struct fleet_command *command = rig_request(rig, id, adapter, 0);
+
+    assert_int_equal(command->kind, FLEET_COMMAND_ROUTE);
+
+    replica_id replica = command->route.replica;
+
+    rig_done(rig, id, replica);
+    return replica;
+}
+
+/* ---- the known answer of routing ---- */
+
+enum { KNOWN_ADAPTERS = 300, KNOWN_SERVERS = 4, KNOWN_SLOTS = 40, KNOWN_REQUESTS = 20000 };
+
+/* Least recently used first. True when it was there. */
+static bool lru_touch(uint32_t *slots, uint32_t adapter)
+{
+    uint32_t i = 0;
+
+    while (i < KNOWN_SLOTS - 1 && slots[i] != adapter)
+        i++;
+
+    bool hit = slots[i] == adapter;
+
+    memmove(slots + 1, slots, i * sizeof(slots[0]));
+    slots[0] = adapter;
+    return hit;
+}
+
+static double known_hit_ratio(const struct route_policy *policy, uint64_t seed)
+{
+    struct fleet_config config = rig_config(policy);
+    static uint32_t slots[KNOWN_SERVERS][KNOWN_SLOTS];
+    double cumulative[KNOWN_ADAPTERS];
+    double sum = 0;
+    uint32_t hits = 0;
+    struct rig rig;
+
+    memset(slots, 0, sizeof(slots));
+    for (uint32_t i = 0; i < KNOWN_ADAPTERS; i++)
+        cumulative[i] = sum += 1.0 / (i + 1);
+    config.adapters_max = KNOWN_ADAPTERS;
+    rig_open(&rig, &config);
+    rig.checked = false;
+    for (uint32_t i = 0; i < KNOWN_SERVERS; i++)
+        rig_up(&rig, i, 1, 0, 0);
+    for (uint32_t turn = 0; turn < 2 * KNOWN_REQUESTS; turn++) {
+        double at = draw_unit(&seed) * sum;
+        uint32_t i = 0;
+
+        while (cumulative[i] < at)
+            i++;
+        rig.at_ns += NS_PER_MS;
+
+        replica_id replica = pass(&rig, turn, (adapter_id){i + 1, 0});
+        bool hit = lru_touch(slots[replica_index(replica)], i + 1);
+
+        hits += turn >= KNOWN_REQUESTS && hit;
+    }
+    fleet_check(rig.fleet);
+    rig_close(&rig);
+    return (double)hits / KNOWN_REQUESTS;
+}
+
+static void sticky_homes_hit_0_857_and_round_robin_0_556(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed(3);
+    double sticky = known_hit_ratio(&route_sticky, seed);
+    double round_robin = known_hit_ratio(&route_round_robin, seed);
+
+    if (fabs(sticky - 0.857) > 0.01 || fabs(round_robin - 0.556) > 0.01)
+        fail_msg("seed %llu: sticky %.4f, round-robin %.4f", (unsigned long long)seed, sticky, round_robin);
+    /* Requests end at once here, so affinity never overflows: it differs from sticky by its homes and the hot ones. */
+    assert_true(known_hit_ratio(&route_affinity, seed) > 0.80);
+}
+
+/* ---- pools ---- */
+
+static void requests_stay_in_the_pool_of_their_base(void **state)
+{
+    (void)state;
+    struct fleet_config config = rig_config(&route_random);
+    struct rig rig;
+
+    rig_open(&rig, &config);
+    rig_up(&rig, 5, 1, 0, 1);
+    rig_up(&rig, 2, 1, 0, 0);
+    rig_up(&rig, 7, 1, 0, 0);
+    rig_up(&rig, 0, 1, 0, 1);
+    for (uint64_t i = 0; i < 100; i++) {
+        uint16_t base = (uint16_t)(i % 2);
+        request_id id = request_id_make(i, (uint32_t)i);
+        uint32_t replica = replica_index(rig_request(&rig, id, (adapter_id){1, 0}, base)->route.replica);
+
+        assert_true(base == 0 ? replica == 2 || replica == 7 : replica == 0 || replica == 5);
+    }
+    rig_close(&rig);
+}
+
+static void the_pool_shown_is_ascending_and_counts_its_requests(void **state)
+{
+    (void)state;
+    struct fleet_config config = rig_config(&looking);
+    struct rig rig;
+
+    rig_open(&rig, &config);
+    rig_up(&rig, 5, 1, 0, 0);
+    rig_up(&rig, 2, 1, 0, 0);
+    rig_up(&rig, 7, 1, 0, 0);
+    rig_up(&rig, 3, 1, 0, 1);
+    for (uint64_t i = 0; i < 3; i++) {
+        rig_request(&rig, request_id_make(i, (uint32_t)i), (adapter_id){0, 0}, 0);
+        assert_int_equal(seen.ask.pool_ordinal, i);
+        assert_int_equal(seen.ask.pool_outstanding, i);
+    }
+    assert_int_equal(seen.ask.pool_count, 3);
+    assert_int_equal(seen.pool[0], 2);
+    assert_int_equal(seen.pool[1], 5);
+    assert_int_equal(seen.pool[2], 7);
+    assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(1, 2)), 3);
+    rig_done(&rig, request_id_make(1, 1), replica_id_make(1, 2));
+    assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(1, 2)), 2);
+    assert_int_equal(rig.out.count, 0);
+    rig_down(&rig, 5, 1);
+    rig_request(&rig, request_id_make(9, 9), (adapter_id){0, 0}, 0);
+    assert_int_equal(seen.ask.pool_count, 2);
+    assert_int_equal(seen.pool[1], 7);
+    assert_int_equal(seen.ask.pool_outstanding, 2);
+    rig_close(&rig);
+}
+
+static void a_request_without_a_replica_is_refused(void **state)
+{
+    (void)state;
+    struct fleet_config config = rig_config(&route_affinity);
+    struct rig rig;
+
+    rig_open(&rig, &config);
+    rig_up(&rig, 0, 1, 0, 1);
+
+    request_id id = request_id_make(77, 3);
+    const struct fleet_command *command = rig_request(&rig, id, (adapter_id){1, 0}, 0);
+
+    assert_int_equal(command->kind, FLEET_COMMAND_REFUSE);
+    assert_int_equal(command->reason, FLEET_REFUSE_NO_REPLICA);
+    assert_int_equal(command->refuse.request_or_job, id.value);
+    /* The slot was never taken. */
+    rig_up(&rig, 1, 1, 0, 0);
+    assert_int_equal(rig_request(&rig, id, (adapter_id){1, 0}, 0)->kind, FLEET_COMMAND_ROUTE);
+    rig_close(&rig);
+}
+
+static void an_adapter_beyond_the_table_is_refused(void **state)
+{
+    (void)state;
+    struct rig rig;
+
+    open_full(&rig, &route_affinity);
+    assert_int_equal(rig_request(&rig, request_id_make(0, 0), (adapter_id){64, 0}, 0)->kind, FLEET_COMMAND_ROUTE);
+
+    const struct fleet_command *command = rig_request(&rig, request_id_make(1, 1), (adapter_id){65, 0}, 0);
+
+    assert_int_equal(command->kind, FLEET_COMMAND_REFUSE);
+    assert_int_equal(command->reason, FLEET_REFUSE_ADAPTERS_FULL);
+    assert_int_equal(command->refuse.need, 65);
+    assert_int_equal(command->refuse.have, 64);
+    rig_close(&rig);
+}
+
+/* ---- replicas down and up ---- */
+
+static void a_lost_replica_frees_its_requests_and_comes_back_as_another(void **state)
+{
+    (void)state;
+    struct fleet_config config = rig_config(&route_sticky);
+    struct rig rig;
+    adapter_id adapter = {1, 0};
+
+    rig_open(&rig, &config);
+    rig_up(&rig, 0, 1, 0, 0);
+    for (uint32_t i = 0; i < 10; i++)
+        rig_request(&rig, request_id_make(i, i), adapter, 0);
+    rig_gpu(&rig, 0, 1, adapter, true);
+    rig_down(&rig, 0, 1);
+    assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(1, 0)), 0);
+    rig_up(&rig, 0, 2, 1, 0);
+    /* The host sends the same requests again, under their own ids. */
+    for (uint32_t i = 0; i < 10; i++) {
+        const struct fleet_command *command = rig_request(&rig, request_id_make(i, i), adapter, 0);
+
+        assert_int_equal(command->route.replica.value, replica_id_make(2, 0).value);
+    }
+    /* Words of the dead replica come late and change nothing. */
+    rig_done(&rig, request_id_make(4, 4), replica_id_make(1, 0));
+    rig_gpu(&rig, 0, 1, adapter, true);
+    assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(2, 0)), 10);
+    assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(1, 0)), 0);
+    rig_done(&rig, request_id_make(4, 4), replica_id_make(2, 0));
+    assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(2, 0)), 9);
+    rig_close(&rig);
+}
+
+/* ---- residency ---- */
+
+static void residency_is_shown_by_replica(void **state)
+{
+    (void)state;
+    struct rig rig;
+    adapter_id adapter = {5, 3};
+
+    open_full(&rig, &looking);
+    pass(&rig, 0, adapter);
+    assert_false(seen.gpu_known || seen.host_known);
+    rig_gpu(&rig, 6, 1, adapter, true);
+    rig_gpu(&rig, 1, 1, adapter, true);
+    rig_host(&rig, 1, adapter, true); /* replicas 2 and 3 */
+    rig_host(&rig, 3, adapter, true); /* replicas 6 and 7 */
+    rig_host(&rig, 3, adapter, true); /* said twice, counted once */
+    pass(&rig, 1, adapter);
+    assert_int_equal(seen.gpu_bits, 1 << 6 | 1 << 1);
+    assert_int_equal(seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7);
+    rig_down(&rig, 6, 1);
+    pass(&rig, 2, adapter);
+    assert_int_equal(seen.gpu_bits, 1 << 1);
+    assert_int_equal(seen.host_bits, 1 << 2 | 1 << 3 | 1 << 7);
+    rig_up(&rig, 6, 2, 1, 0); /* on another node now */
+    pass(&rig, 3, adapter);
+    assert_int_equal(seen.gpu_bits, 1 << 1);
+    assert_int_equal(seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7);
+    rig_host(&rig, 3, adapter, false);
+    rig_gpu(&rig, 1, 1, adapter, false);
+    pass(&rig, 4, adapter);
+    assert_int_equal(seen.gpu_bits, 0);
+    assert_int_equal(seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6);
+    pass(&rig, 5, (adapter_id){4, 3});
+    assert_false(seen.gpu_known || seen.host_known);
+    rig_close(&rig);
+}
+
+static void a_new_version_is_nowhere_and_an_old_one_stays_forgotten(void **state)
+{
+    (void)state;
+    struct rig rig;
+    adapter_id old = {5, 1};
+    adapter_id new = {5, 2};
+
+    open_full(&rig, &looking);
+    rig_gpu(&rig, 3, 1, old, true);
+    rig_host(&rig, 1, old, true);
+    pass(&rig, 0, new);
+    assert_false(seen.gpu_known || seen.host_known);
+    rig_gpu(&rig, 4, 1, new, true);
+    pass(&rig, 1, new);
+    assert_int_equal(seen.gpu_bits, 1 << 4);
+    assert_false(seen.host_known);
+    pass(&rig, 2, old);
+    assert_false(seen.gpu_known);
+    /* The old one leaves, or even comes somewhere, after its successor came: not the successor's business. */
+    rig_gpu(&rig, 4, 1, old, false);
+    rig_gpu(&rig, 3, 1, old, true);
+    rig_retire(&rig, old);
+    pass(&rig, 3, new);
+    assert_int_equal(seen.gpu_bits, 1 << 4);
+    rig_retire(&rig, new);
+    pass(&rig, 4, new);
+    assert_false(seen.gpu_known);
+    rig_close(&rig);
+}
+
+/* ---- hot adapters ---- */
+
+/* `requests` more for adapter 1 among `others` for each, spread over 40 adapters. How often its homes changed. */
+static uint32_t homes_changes;
+static void heat(struct rig *rig, uint64_t *random, uint32_t requests, double share)
+{
+    static uint64_t ordinal;
+    uint32_t before = 0;
+
+    for (uint32_t i = 0; i < requests; i++) {
+        bool hot = draw_unit(random) < share;
+        adapter_id adapter = {hot ? 1 : 2 + (uint32_t)draw_below(random, 40), 0};
+
+        rig->at_ns += 100 * NS_PER_MS;
+        pass(rig, ordinal++, adapter);
+        if (!hot)
+            continue;
+        homes_changes += before != 0 && before != seen.ask.homes;
+        before = seen.ask.homes;
+    }
+}
+
+/* Adapter 1's homes, as the last request for it saw them. */
+static uint32_t homes_now(struct rig *rig)
+{
+    pass(rig, 1u << 20, (adapter_id){1, 0});
+    return seen.ask.homes;
+}
+
+static void a_hot_adapter_gains_a_second_home_and_loses_it_when_cool(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed(4);
+    struct rig rig;
+
+    /* Eight replicas: a fair share is 0.125 and half of it, the line, 0.0625; it cools below 0.047. */
+    open_full(&rig, &looking);
+    rig.checked = false;
+    heat(&rig, &random, 20000, 0.03);
+    assert_int_equal(homes_now(&rig), 1);
+    heat(&rig, &random, 5000, 0.095);
+    assert_int_equal(homes_now(&rig), 2);
+    heat(&rig, &random, 5000, 0.5);
+    assert_int_equal(homes_now(&rig), 8);
+    heat(&rig, &random, 5000, 0.03);
+    assert_int_equal(homes_now(&rig), 1);
+    fleet_check(rig.fleet);
+    rig_close(&rig);
+}
+
+static void homes_do_not_flap_at_the_line(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed(5);
+    struct rig rig;
+    struct fleet_config config = rig_config(&looking);
+
+    /* A long memory, so that what is left of chance is smaller than the hysteresis; 10 requests a second. */
+    config.rate_half_life_ns = 600 * NS_PER_S;
+    rig_open(&rig, &config);
+    rig.checked = false;
+    for (uint32_t i = 0; i < 8; i++)
+        rig_up(&rig, i, 1, 0, 0);
+    heat(&rig, &random, 20000, 0.0625);
+    homes_changes = 0;
+    heat(&rig, &random, 100000, 0.0625);
+    assert_true(homes_changes <= 1);
+    rig_close(&rig);
+
+    /* Without hysteresis the same history does flap: the test could have failed. */
+    config.cool_milli = 1000;
+    rig_open(&rig, &config);
+    rig.checked = false;
+    for (uint32_t i = 0; i < 8; i++)
+        rig_up(&rig, i, 1, 0, 0);
+    heat(&rig, &random, 20000, 0.0625);
+    homes_changes = 0;
+    heat(&rig, &random, 100000, 0.0625);
+    assert_true(homes_changes > 5);
+    rig_close(&rig);
+}
+
+static void the_first_requests_of_a_pool_heat_nobody(void **state)
+{
+    (void)state;
+    struct rig rig;
+
+    open_full(&rig, &looking);
+    for (uint64_t i = 0; i < 16; i++) {
+        pass(&rig, i, (adapter_id){1, 0});
+        assert_int_equal(seen.ask.homes, 1);
+    }
+    pass(&rig, 16, (adapter_id){1, 0});
+    assert_int_equal(seen.ask.homes, 2);
+    /* And a retired adapter starts anew. */
+    rig_gpu(&rig, 0, 1, (adapter_id){1, 0}, true);
+    rig_retire(&rig, (adapter_id){1, 0});
+    pass(&rig, 17, (adapter_id){1, 0});
+    assert_int_equal(seen.ask.homes, 1);
+    rig_close(&rig);
+}
+
+static void homes_never_exceed_a_pool_that_shrank(void **state)
+{
+    (void)state;
+    struct rig rig;
+
+    open_full(&rig, &looking);
+    for (uint64_t i = 0; i < 400; i++)
+        pass(&rig, i, (adapter_id){1, 0});
+    assert_int_equal(seen.ask.homes, 8);
+    for (uint32_t i = 2; i < 8; i++)
+        rig_down(&rig, i, 1);
+    pass(&rig, 400, (adapter_id){1, 0});
+    assert_int_equal(seen.ask.homes, 2);
+    rig_close(&rig);
+}
+
+static void a_hot_adapter_is_served_by_its_homes_and_no_others(void **state)
+{
+    (void)state;
+    struct fleet_config config = rig_config(&route_affinity);
+    struct rig rig;
+    uint32_t first;
+    uint32_t used = 0;
+
+    config.bound_add = 1000; /* nobody is busy */
+    rig_open(&rig, &config);
+    for (uint32_t i = 0; i < 8; i++)
+        rig_up(&rig, i, 1, 0, 0);
+    first = replica_index(pass(&rig, 0, (adapter_id){1, 0}));
+    /* 40 requests at once: homes grow to 3, at the lines of 16 and 32. */
+    for (uint32_t i = 1; i <= 40; i++) {
+        const struct fleet_command *command =
+            rig_request(&rig, request_id_make(i, i), (adapter_id){1, 0}, 0);
+        uint32_t replica = replica_index(command->route.replica);
+
+        assert_int_equal(command->reason, ROUTE_HOME);
+        if (i < 16)
+            assert_int_equal(replica, first);
+        used |= 1u << replica;
+    }
+    assert_int_equal(__builtin_popcount(used), 3);
+    rig_close(&rig);
+}
+
+/* ---- mistakes of the host ---- */
+
+struct mistake {
+    struct rig *rig;
+    struct fleet_event event;
+};
+
+static void send(void *context)
+{
+    struct mistake *mistake = context;
+
+    rig_send(mistake->rig, (enum fleet_event_kind)mistake->event.kind, &mistake->event);
+}
+
+static void mistakes_of_the_host_stop_the_core(void **state)
+{
+    (void)state;
+    struct rig rig;
+
+    open_full(&rig, &route_affinity);
+    rig_request(&rig, request_id_make(1, 1), (adapter_id){1, 0}, 0);
+
+    replica_id serving = rig.out.items[0].route.replica;
+    replica_id other = replica_id_make(1, (replica_index(serving) + 1) % 8);
+    request_id taken = request_id_make(1, 1);
+    request_id free_slot = request_id_make(2, 2);
+    replica_id twice = replica_id_make(2, 0);
+    const struct fleet_event mistakes[] = {
+        {.kind = FLEET_EVENT_NONE},
+        {.kind = FLEET_EVENT_COUNT},
+        /* a slot that is taken, one out of range, a base out of range */
+        {.kind = FLEET_EVENT_REQUEST, .request = {.request = request_id_make(2, 1)}},
+        {.kind = FLEET_EVENT_REQUEST, .request = {.request = request_id_make(2, 256)}},
+        {.kind = FLEET_EVENT_REQUEST, .request = {.request = free_slot, .base = {2}}},
+        /* the end of a request that never was, of one served elsewhere, of another in its slot */
+        {.kind = FLEET_EVENT_REQUEST_DONE, .request_done = {.request = free_slot, .replica = serving}},
+        {.kind = FLEET_EVENT_REQUEST_DONE, .request_done = {.request = taken, .replica = other}},
+        {.kind = FLEET_EVENT_REQUEST_DONE, .request_done = {.request = request_id_make(9, 1), .replica = serving}},
+        /* up while up, down while it is another, out of range */
+        {.kind = FLEET_EVENT_REPLICA_UP, .replica_up = {.replica = twice}},
+        {.kind = FLEET_EVENT_REPLICA_DOWN, .replica_down = {.replica = twice}},
+        {.kind = FLEET_EVENT_REPLICA_DOWN, .replica_down = {.replica = replica_id_make(1, 8)}},
+        {.kind = FLEET_EVENT_REPLICA_STATE, .replica_state = {.replica = serving, .kv_free_permille = 1001}},
+        /* the base is nowhere, the store is no place to report, an adapter out of range */
+        {.kind = FLEET_EVENT_RESIDENCY, .residency = {.adapter = {0, 0}, .tier = TIER_HOST}},
+        {.kind = FLEET_EVENT_RESIDENCY, .residency = {.adapter = {1, 0}, .tier = TIER_STORE}},
+        {.kind = FLEET_EVENT_RESIDENCY, .residency = {.adapter = {65, 0}, .tier = TIER_HOST}},
+        {.kind = FLEET_EVENT_RESIDENCY, .residency = {.adapter = {1, 0}, .tier = TIER_HOST, .node = {4}}},
+        {.kind = FLEET_EVENT_ADAPTER_RETIRED, .adapter_retired = {.adapter = {0, 0}}},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(mistakes); i++) {
+        struct mistake mistake = {&rig, mistakes[i]};
+
+        if (!check_stops(send, &mistake))
+            fail_msg("mistake %zu was taken", i);
+        /* What was refused left no trace. */
+        fleet_check(rig.fleet);
+    }
+    /* The generation that was cannot come back. */
+    struct mistake again = {
+        &rig, {.kind = FLEET_EVENT_REPLICA_UP, .replica_up = {.replica = replica_id_make(1, 0)}}};
+
+    rig_down(&rig, 0, 1);
+    assert_true(check_stops(send, &again));
+    rig_close(&rig);
+}
+
+static void going_back(void *context)
+{
+    struct rig *rig = context;
+    struct fleet_event event;
+
+    memset(&event, 0, sizeof(event));
+    rig->at_ns--;
+    rig_send(rig, FLEET_EVENT_TICK, &event);
+}
+
+static void time_does_not_go_back(void **state)
+{
+    (void)state;
+    struct rig rig;
+
+    open_full(&rig, &route_random);
+    rig.at_ns = 5;
+    pass(&rig, 1, (adapter_id){0, 0});
+    assert_true(check_stops(going_back, &rig));
+    assert_int_equal(fleet_wakeup_at_ns(rig.fleet), NEVER_NS);
+    rig_close(&rig);
+}
+
+static void create(void *context)
+{
+    struct rig *rig = context;
+
+    fleet_create(rig->memory, fleet_bytes(&rig->config), &rig->config);
+}
+
+static void a_bound_below_the_mean_is_not_a_bound(void **state)
+{
+    (void)state;
+    struct rig rig;
+
+    open_full(&rig, &route_bounded);
+    rig.config.bound_milli = 999;
+    assert_true(check_stops(create, &rig));
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sticky_homes_hit_0_857_and_round_robin_0_556),
+        cmocka_unit_test(requests_stay_in_the_pool_of_their_base),
+        cmocka_unit_test(the_pool_shown_is_ascending_and_counts_its_requests),
+        cmocka_unit_test(a_request_without_a_replica_is_refused),
+        cmocka_unit_test(an_adapter_beyond_the_table_is_refused),
+        cmocka_unit_test(a_lost_replica_frees_its_requests_and_comes_back_as_another),
+        cmocka_unit_test(residency_is_shown_by_replica),
+        cmocka_unit_test(a_new_version_is_nowhere_and_an_old_one_stays_forgotten),
+        cmocka_unit_test(a_hot_adapter_gains_a_second_home_and_loses_it_when_cool),
+        cmocka_unit_test(homes_do_not_flap_at_the_line),
+        cmocka_unit_test(the_first_requests_of_a_pool_heat_nobody),
+        cmocka_unit_test(homes_never_exceed_a_pool_that_shrank),
+        cmocka_unit_test(a_hot_adapter_is_served_by_its_homes_and_no_others),
+        cmocka_unit_test(mistakes_of_the_host_stop_the_core),
+        cmocka_unit_test(time_does_not_go_back),
+        cmocka_unit_test(a_bound_below_the_mean_is_not_a_bound),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

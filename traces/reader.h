@@ -1,0 +1,154 @@
+/* What the readers share, and nobody else includes: lines out of a file, cells out of a line, values out of a cell, and
+ * the one way to refuse. A format is a constant struct trace_format; trace.c keeps the order of time and the counts. */
+#ifndef TRACES_READER_H
+#define TRACES_READER_H
+
+#include "trace.h"
+
+#define LINE_BYTES_MAX (1u << 20) /* without the line's end; a longer one is refused, whole */
+#define CELLS_MAX 256
+#define FORMAT_COLUMNS_MAX 16
+/* 2200-01-01 since 1970, or as much since whatever a trace counts from: differences always fit int64_t. */
+#define TIME_MAX_NS (INT64_C(7258118400) * NS_PER_S)
+
+/* --- input.c: lines of a plain, gzip or zstd file, told apart by the first bytes --- */
+
+struct line {
+    char *text;      /* without "\n" or "\r\n"; not closed by a NUL; ours to change until the next line is asked for */
+    size_t length;
+    uint64_t number; /* from 1 */
+    bool terminated; /* false: the file ends here without a newline */
+    bool too_long;   /* more than LINE_BYTES_MAX: text is not given */
+};
+
+#define INPUT_PROBLEM_MAX 192
+
+struct input;
+/* The problem ("what; remedy") is written on failure only. */
+enum status input_open(const char *path, struct input **ret_input, char *ret_problem);
+/* The bytes must outlive the input. NULL when there is no memory. */
+struct input *input_of_bytes(const void *bytes, size_t count);
+/* OK, END, IO, or CORRUPT when the compressed stream is damaged or cut; the last line of a cut stream is never given,
+ * since nobody can know whether it is whole. */
+enum status input_next(struct input *input, struct line *ret_line);
+const char *input_problem(const struct input *input);
+bool input_was_cut(const struct input *input);
+void input_close(struct input *input); /* accepts NULL */
+
+/* --- values.c: texts to integers. NULL when good, else the problem as words that follow the quoted text --- */
+
+/* A whole number 0..max; "63.0" is one, "63.5" is not. */
+const char *value_count(const char *text, size_t length, uint32_t max, uint32_t *ret_count);
+/* A decimal number of units of 10^unit_digits ns (9: seconds), with fraction and exponent, rounded half up to 1 ns by
+ * integer arithmetic alone. */
+const char *value_decimal_ns(const char *text, size_t length, int unit_digits, int64_t *ret_ns);
+/* YYYY-MM-DD HH:MM:SS with up to 9 digits of fraction, 'T' for the blank, "Z" or "+00:00" behind; since 1970-01-01 in
+ * the proleptic Gregorian calendar, days of 86,400 s. */
+const char *value_datetime_ns(const char *text, size_t length, int64_t *ret_ns);
+const char *value_name(const char *text, size_t length, char ret_name[TRACE_ID_MAX]);
+/* Bytes of the well-formed UTF-8 character at `at`, 0 when there is none. at < end. */
+size_t utf8_bytes(const char *at, const char *end);
+
+/* --- cells.c: RFC 4180 cells of one line --- */
+
+struct cell {
+    char *text; /* quotes taken off */
+    uint32_t length;
+    uint32_t column; /* byte in the line where it begins, from 1 */
+};
+
+/* Splits in place; false with the problem and the byte where it is. */
+bool cells_split(const struct line *line, struct cell *cells, uint32_t *ret_count, const char **ret_problem,
+                 size_t *ret_column);
+
+/* --- json.c: one strict JSON object a line, without building it --- */
+
+struct json_value {
+    const char *text; /* NULL: the key is absent */
+    size_t length;
+    char kind;        /* 'n'umber, 's'tring, 'o'bject, 'a'rray, 't'rue, 'f'alse, '0' for null */
+};
+
+/* Checks the whole text and finds `count` keys of the outer object; false with problem and offset. */
+bool json_find(const char *text, size_t length, const char *const *keys, size_t count, struct json_value *ret_values,
+               const char **ret_problem, size_t *ret_offset);
+
+/* --- trace.c --- */
+
+struct format_column {
+    const char *name;
+    bool optional;
+};
+
+struct trace_format {
+    const char *name;
+    const char *about;
+    uint32_t has;
+    /* The header of a CSV format: these columns in any order, and no others. None: the format looks for itself. */
+    struct format_column columns[FORMAT_COLUMNS_MAX];
+    /* Is this first line one of ours? NULL: the header says. */
+    bool (*recognise)(const struct trace *trace);
+    /* After the header was matched; NULL: nothing to prepare. Sets ret_is_row when the first line is already a row. */
+    enum status (*start)(struct trace *trace, bool *ret_is_row);
+    /* The row in trace->line, at_ns as the file counts; false after trace_refuse(). ret_row comes zeroed. */
+    bool (*read)(struct trace *trace, struct trace_row *ret_row);
+};
+
+struct trace {
+    const struct trace_format *format;
+    struct input *input;
+    struct trace_options options;
+    struct trace_columns columns;
+    struct trace_info info;
+    struct line line;
+    struct cell cells[CELLS_MAX]; /* of the line `split_line` */
+    uint64_t split_line;
+    uint32_t cell_count;
+    char *names[CELLS_MAX];       /* of the header (or of what stood in its place), for messages */
+    uint32_t name_count;
+    uint32_t at[FORMAT_COLUMNS_MAX]; /* cell of the format's column, NONE_INDEX: not in this file */
+    bool headerless;
+    bool line_is_pending;         /* the first line, which open has read, is a row */
+    bool started;
+    int64_t origin_ns;
+    int64_t last_ns;
+    enum status end;              /* other than OK: what every further call says */
+    char path[TRACE_MESSAGE_MAX / 2]; /* as shown */
+    char message[TRACE_MESSAGE_MAX];
+};
+
+/* One word a format; see README.md for how to add one. */
+#define TRACE_FORMATS(X) X(azure) X(burstgpt) X(mooncake) X(alibaba_lora) X(csv)
+#define X(word) extern const struct trace_format trace_format_##word;
+TRACE_FORMATS(X)
+#undef X
+
+/* For tests and fuzzing: the same as trace_open() on bytes in memory, which must outlive the trace. */
+enum status trace_open_bytes(const void *bytes, size_t count, const char *format, const struct trace_options *options,
+                             struct trace **ret_trace, char *ret_message);
+
+/* Says what is wrong with the line, or counts it when lenient; always false, so that readers can return it. A broken
+ * or short line that no newline ends is a cut one, whatever the caller calls it. `what` says "what; remedy" or "what":
+ * then the remedy is the common one. */
+__attribute__((format(printf, 4, 5)))
+bool trace_refuse(struct trace *trace, enum trace_skip skip, size_t column, const char *what, ...);
+/* The same for a value of the line: "Column 'value' problem". */
+bool trace_refuse_cell(struct trace *trace, enum trace_skip skip, uint32_t cell, const char *problem);
+/* A message about the file as a whole; `line` 0: none. */
+__attribute__((format(printf, 4, 5)))
+void trace_say(struct trace *trace, uint64_t line, size_t column, const char *what, ...);
+
+/* Splits the line and checks that it has as many cells as the header. */
+bool trace_cells(struct trace *trace);
+/* Cell readers of CSV formats, which refuse by themselves. */
+bool trace_read_tokens(struct trace *trace, uint32_t cell, bool zero_is_fine, uint32_t *ret_tokens);
+bool trace_read_name(struct trace *trace, uint32_t cell, char ret_name[TRACE_ID_MAX]);
+bool trace_read_time(struct trace *trace, uint32_t cell, enum trace_time_unit unit, int64_t *ret_ns);
+
+/* Text from a file, fit for a message: printable ASCII, the rest as \xNN, cut when long. */
+struct quoted {
+    char text[64];
+};
+struct quoted quote(const char *text, size_t length);
+
+#endif
