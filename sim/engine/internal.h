@@ -10,7 +10,6 @@
 #include "engine/slots.h"
 #include "fleet/fleet.h"
 #include "hardware/link.h"
-#include "hardware/memory.h"
 #include "hardware/step.h"
 #include "journal/turn.h"
 #include "node/node.h"
@@ -255,7 +254,7 @@ void request_preempted(struct sim_replica *replica, const struct replica_command
 void request_done(struct sim_replica *replica, const struct replica_command *command);
 void request_refused(struct sim_replica *replica, const struct replica_command *command);
 /* The request leaves the system. */
-void request_end(struct sim *sim, uint32_t slot, enum request_status status, uint8_t reason, uint8_t tier,
+void request_leave(struct sim *sim, uint32_t slot, enum request_status status, uint8_t reason, uint8_t tier,
                  uint32_t recomputed_tokens);
 void request_arrive(struct sim *sim);
 void request_timeout(struct sim *sim, uint32_t slot, uint64_t ordinal);

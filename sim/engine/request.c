@@ -114,7 +114,7 @@ static void tell_fleet_done(struct sim *sim, const struct sim_request *request, 
     fleet_deliver(sim, &event);
 }
 
-void request_end(struct sim *sim, uint32_t slot, enum request_status status, uint8_t reason, uint8_t tier,
+void request_leave(struct sim *sim, uint32_t slot, enum request_status status, uint8_t reason, uint8_t tier,
                  uint32_t recomputed_tokens)
 {
     struct sim_request *request = &sim->requests[slot];
@@ -168,7 +168,7 @@ void request_done(struct sim_replica *replica, const struct replica_command *com
     close_phase(replica, request);
     take_slot_wait(request, command->done.slot_wait_ns);
     request->output_tokens = command->done.output_tokens;
-    request_end(replica->sim, slot, cancelled ? REQUEST_TIMEOUT : REQUEST_DONE, 0, (uint8_t)command->done.tier_found,
+    request_leave(replica->sim, slot, cancelled ? REQUEST_TIMEOUT : REQUEST_DONE, 0, (uint8_t)command->done.tier_found,
                 command->done.recomputed_tokens);
 }
 
@@ -176,7 +176,7 @@ void request_refused(struct sim_replica *replica, const struct replica_command *
 {
     uint32_t slot = replica->request_of[request_slot(command->refuse.request)];
 
-    request_end(replica->sim, slot, REQUEST_REFUSED, (uint8_t)command->reason, TIER_BASE, 0);
+    request_leave(replica->sim, slot, REQUEST_REFUSED, (uint8_t)command->reason, TIER_BASE, 0);
 }
 
 void arrival_arm(struct sim *sim)
@@ -276,7 +276,7 @@ static void give_to_replica(struct sim *sim, uint32_t slot)
 
     request->replica_slot = slots_take(&replica->slots);
     if (request->replica_slot == NONE_INDEX) {
-        request_end(sim, slot, REQUEST_OVERLOAD, 0, TIER_BASE, 0);
+        request_leave(sim, slot, REQUEST_OVERLOAD, 0, TIER_BASE, 0);
         return;
     }
     replica->request_of[request->replica_slot] = slot;
@@ -350,7 +350,7 @@ void request_arrive(struct sim *sim)
         sim_push(sim, sim->now_ns + arrival.timeout_ns, CLASS_FAULT, ACTOR_TIMEOUT, 0, slot, request->ordinal);
     route(sim, slot);
     if (request->replica == NONE_INDEX)
-        request_end(sim, slot, REQUEST_REFUSED, 0, TIER_BASE, 0);
+        request_leave(sim, slot, REQUEST_REFUSED, 0, TIER_BASE, 0);
     else
         give_to_replica(sim, slot);
     arrival_arm(sim);

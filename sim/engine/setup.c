@@ -10,32 +10,19 @@
 #include "model/footprint.h"
 #include "node/pack.h"
 #include "replica/pack.h"
-
-static uint32_t modules_of(const struct scenario *scenario)
-{
-    return scenario->workload.adapters.modules == KEY_MODULES_ALL ? LORA_ALL_LINEAR : LORA_ATTENTION;
-}
-
-static uint64_t largest_adapter_bytes(const struct scenario *scenario, const struct scenario_pool *pool)
-{
-    const struct key_list *ranks = &scenario->workload.adapters.ranks;
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < ranks->count; i++)
-        bytes = max_u64(bytes, footprint_adapter_bytes(&pool->shape, modules_of(scenario), (uint32_t)ranks->values[i]));
-    return bytes;
-}
+#include "scenario/memory.h"
 
 /* The least room an adapter can take: how many entries a cache of bytes may hold. */
 static uint32_t entries_for(const struct scenario *scenario, const struct scenario_pool *pool, double capacity_bytes,
                             uint32_t entries_most)
 {
     const struct key_list *ranks = &scenario->workload.adapters.ranks;
+    uint32_t modules = adapter_modules(scenario);
     uint64_t least = UINT64_MAX;
     uint64_t fit;
 
     for (uint32_t i = 0; i < ranks->count; i++)
-        least = min_u64(least, footprint_adapter_bytes(&pool->shape, modules_of(scenario), (uint32_t)ranks->values[i]));
+        least = min_u64(least, footprint_adapter_bytes(&pool->shape, modules, (uint32_t)ranks->values[i]));
     fit = footprint_fit_count((uint64_t)capacity_bytes, max_u64(least, 1));
     return (uint32_t)min_u64(max_u64(fit, 1), entries_most);
 }
@@ -61,7 +48,7 @@ static void announce_replica(struct sim *sim, const struct sim_replica *replica)
 }
 
 static struct replica_config replica_config_of(const struct sim *sim, const struct scenario_pool *pool,
-                                               const struct memory_plan *memory)
+                                               const struct pool_memory *memory)
 {
     const struct keys_pool *keys = &pool->keys;
     uint32_t adapters = source_adapters_max(sim->source);
@@ -99,13 +86,11 @@ static struct replica_config replica_config_of(const struct sim *sim, const stru
 static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct sim_replica *replica)
 {
     const struct scenario_pool *pool = &sim->scenario->pools[pool_index];
-    struct memory_plan memory;
+    struct pool_memory memory = pool_memory(pool, adapter_bytes_max(sim->scenario, pool));
     struct replica_config config;
     const char *field;
     size_t bytes;
 
-    if (memory_plan(pool, largest_adapter_bytes(sim->scenario, pool), sim->errors, &memory) != STATUS_OK)
-        return STATUS_INVALID;
     config = replica_config_of(sim, pool, &memory);
     if (replica_config_validate(&config, &field) != STATUS_OK) {
         fprintf(sim->errors, "berth-sim: pool %s: %s is outside what a replica can be\n", pool->keys.name, field);
@@ -129,7 +114,7 @@ static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct si
     replica->copy_flows = zeroed(config.loads_max, sizeof(*replica->copy_flows));
     link_init(&replica->copies, pool->profile.host_bytes_per_s, replica->copy_flows, config.loads_max);
     slots_init(&replica->slots, config.requests_max);
-    step_model_init(&replica->model, &pool->profile, &pool->shape, replica->tp, modules_of(sim->scenario),
+    step_model_init(&replica->model, &pool->profile, &pool->shape, replica->tp, adapter_modules(sim->scenario),
                     (enum lora_cost)pool->keys.lora_cost, pool->keys.step_jitter);
     if (sim->options->journal_dir != NULL) {
         struct journal_header header;

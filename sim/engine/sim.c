@@ -108,7 +108,7 @@ static void end_unfinished(struct sim *sim)
 {
     for (uint32_t slot = 0; slot < sim->requests_max && sim->in_system > 0; slot++)
         if (sim->requests[slot].phase != PHASE_FREE)
-            request_end(sim, slot, REQUEST_UNFINISHED, 0, TIER_BASE, 0);
+            request_leave(sim, slot, REQUEST_UNFINISHED, 0, TIER_BASE, 0);
 }
 
 static bool look_around(struct sim *sim, double began_s, double *shown_s)

@@ -36,7 +36,7 @@ struct key_list {
     X(COUNT, sample_rows_max, "20000", 10, 1e7, NULL, "a longer series is thinned by doubling its interval")            \
     X(REAL, report_ms, "100", 1, 1e6, NULL, "how often a replica reports its state to the fleet")                       \
     X(FLAG, single_step, "false", 0, 0, NULL, "one event an engine step instead of folding equal ones; equal results")  \
-    X(COUNT, requests_max, "1048576", 1, 1048576, NULL, "requests in flight in the whole fleet; more are refused (overload)")
+    X(COUNT, requests_max, "65536", 1, 1048576, NULL, "requests in flight in the whole fleet; more are refused (overload)")
 
 /* slo: what counts as good. */
 #define SLO_KEYS(X)                                                                                                     \
@@ -65,7 +65,7 @@ struct key_list {
     X(COUNT, token_budget, "2048", 1, 1e6, NULL, "tokens in one step, decodes and prefill chunks together")             \
     X(CHOICE, batching, "chunked", 0, 0, "chunked|prefill-first", "prefill-first: prompts stop all decoding, as in S-LoRA") \
     X(QUEUE, queue, "fcfs", 0, 0, NULL, "which waiting request goes next")                                              \
-    X(COUNT, waiting_max, "16384", 1, 500000, NULL, "requests a replica holds, running ones included; more are refused (overload)") \
+    X(COUNT, waiting_max, "4096", 1, 500000, NULL, "requests a replica holds, running ones included; more are refused (overload)") \
     X(COUNT, max_loras, "32", 1, 65534, NULL, "distinct adapters in a batch")                                           \
     X(COUNT, passes_max, "64", 0, 1e6, NULL, "how many later requests may be admitted before one that max_loras or slots hold back") \
     X(REAL, slots_bytes, "12e9", 0, 1e13, NULL, "room for resident adapters on a replica's GPUs together")              \
@@ -99,7 +99,7 @@ struct key_list {
     X(REAL, lora_bytes_efficiency, "-1", -1, 1, NULL, "of memory bandwidth when adapters are read")                     \
     X(REAL, lora_flops_efficiency, "-1", -1, 1, NULL, "of peak in LoRA's products")                                     \
     X(REAL, launch_us, "-1", -1, 1e6, NULL, "one LoRA kernel launch")                                                   \
-    X(REAL, slora_rank_us, "-1", -1, 1e6, NULL, "lora_cost slora: a unit of summed rank over the rows of a step")       \
+    X(REAL, slora_rank_us, "-1", -1, 1e6, NULL, "lora_cost slora: a unit of rank, summed over the distinct adapters of a step")       \
     X(REAL, slora_fixed_us, "-1", -1, 1e9, NULL, "lora_cost slora: once a step with any adapter")
 
 #define WORKLOAD_KEYS(X)                                                                                                \
