@@ -12,6 +12,9 @@
 #include "replica/pack.h"
 #include "scenario/memory.h"
 
+/* A replica's core counts KV in 32 bits; a pool beyond this never fills. */
+#define KV_TOKENS_MAX (UINT64_C(1) << 31)
+
 /* The least room an adapter can take: how many entries a cache of bytes may hold. */
 static uint32_t entries_for(const struct scenario *scenario, const struct scenario_pool *pool, double capacity_bytes,
                             uint32_t entries_most)
@@ -58,7 +61,7 @@ static struct replica_config replica_config_of(const struct sim *sim, const stru
         .rows_max = (uint32_t)min_u64(keys->rows_max, keys->waiting_max),
         .token_budget = (uint32_t)keys->token_budget,
         .block_tokens = (uint32_t)keys->block_tokens,
-        .kv_blocks = memory->kv_blocks,
+        .kv_blocks = min_u64(memory->kv_blocks, KV_TOKENS_MAX / keys->block_tokens),
         .kv_watermark_permille = (uint32_t)keys->kv_watermark_permille,
         .max_loras = (uint32_t)keys->max_loras,
         .passes_max = (uint32_t)keys->passes_max,
@@ -103,7 +106,7 @@ static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct si
     replica->pool = pool_index;
     replica->tp = (uint32_t)pool->keys.tp;
     replica->salt = hash_mix(sim->scenario->seed ^ hash_mix(replica->index));
-    replica->kv_blocks = memory.kv_blocks;
+    replica->kv_blocks = config.kv_blocks;
     replica->slots_capacity = config.slots.capacity;
     replica->requests_max = config.requests_max;
     replica->block_tokens = config.block_tokens;
