@@ -1,5 +1,5 @@
-/* The node core's step: hear one event, say what is due (READYs and LOSTs in order, then fetches while there is room), and
- * remember the rest for the next step. */
+/* The node core's step: hear one event, say what is due (READYs and LOSTs in order, then fetches while there is room),
+ * and remember the rest for the next step. */
 #include "node/state.h"
 
 #include "base/hash.h"
@@ -395,8 +395,8 @@ static void fetch_begin(struct node *node, uint32_t at, struct node_commands *ou
         item_use(node, item);
 }
 
-/* Strictly in order: hits pass the queue anyway, and what blocks its head are copies, which are short, or fetches, whose
- * room is taken for everyone. */
+/* Strictly in order: hits pass the queue anyway, and what blocks its head are copies, which are short, or fetches,
+ * whose room is taken for everyone. */
 static void begin_fetches(struct node *node, struct node_commands *out)
 {
     node->more = false;
@@ -425,7 +425,8 @@ static void begin_fetches(struct node *node, struct node_commands *out)
     }
 }
 
-/* The bodies alone: not times, sequence numbers, command ids nor ticks. word[] is adapter, bytes and, for wants, number. */
+/* The bodies alone: not times, sequence numbers, command ids nor ticks. word[] is adapter, bytes and, for wants, their
+ * number. */
 static void past_add(struct node *node, const struct node_event *event, const struct node_commands *out)
 {
     bool is_want = event->kind == NODE_EVENT_WANT || event->kind == NODE_EVENT_UNWANT;

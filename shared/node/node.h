@@ -4,9 +4,9 @@
  * (it is counted against loads, never against the capacity). More READYs than a step may say are said in the next:
  * node_wakeup_at_ns() then equals the event's at_ns.
  *
- * Fetches begin in order of their first wants, each when it has room and fewer than fetches_max are in flight: a large one
- * is not overtaken, so it does not starve. RETIRED loses every want that has no READY yet; wants of the same version that
- * come while its last copies go on are lost too. After that the node has forgotten it, and the asker must not ask. */
+ * Fetches begin in order of their first wants, each when it has room and fewer than fetches_max are in flight: a large
+ * one is not overtaken, so it does not starve. RETIRED loses every want that has no READY yet; wants of the same
+ * version that come while its last copies go on are lost too. Then the node has forgotten it, and nobody may ask. */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 

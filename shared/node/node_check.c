@@ -110,7 +110,7 @@ void node_check(const struct node *node)
     check(sums.fetching == node->fetching);
     check(node->fetching <= node->config.fetches_max);
     check(sums.pinned == cache_pinned(node->cache));
-    /* Nothing sleeps that could go on: the head of the queue waits for room, for a fetch to end, or for the next step. */
+    /* Nothing sleeps that could go on: the queue's head waits for room, for a fetch to end, or for the next step. */
     if (node->queue.head != NONE_INDEX && !node->more && node->fetching < node->config.fetches_max) {
         const struct item *head = &node->items[node->queue.head];
 

@@ -15,8 +15,8 @@ struct list {
     uint32_t tail;
 };
 
-/* Each want walks WAITING -> FOUND -> HELD, or to LOST from either of the first two, and is forgotten at its UNWANT or when
- * its LOST is said. */
+/* Each want walks WAITING -> FOUND -> HELD, or to LOST from either of the first two, and is forgotten at its UNWANT or
+ * when its LOST is said. */
 enum want_state {
     WANT_WAITING, /* in its item's list */
     WANT_FOUND,   /* in `says`: READY is to be said */
@@ -39,7 +39,7 @@ enum item_state {
     ITEM_HERE      /* in host memory, and wanted */
 };
 
-/* An adapter that is wanted or being fetched. In the cache each of its wants is a pin, from the beginning of the fetch. */
+/* An adapter that is wanted or being fetched. From the beginning of its fetch each want is a pin in the cache. */
 struct item {
     adapter_id adapter;
     uint64_t bytes;
