@@ -64,7 +64,7 @@ $(B)/bin/berth-sim: $(call obj,$(SIM_MAIN)) $(B)/libsim.a $(B)/libtraces.a $(B)/
 	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
 
 $(B)/tests/%: $(B)/tests/%.o $(B)/libtest.a $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
-	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
+	@$(CC) $(LDFLAGS) -Wl,-u,check_failed -o $@ $^ $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
