@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "report/gather.h"
+#include "report/extract.h"
 #include "results/summary.h"
 
 #define FIGURE_LIST(X)                                                                                                  \
@@ -66,7 +66,7 @@ const char *figure_reading(enum figure figure);
 
 /* Writes the data files and plot.gp, which draws all, into `work`/data. The states tell which figures have anything to
  * show, and why not. */
-enum status figures_write(const char *work, const struct summary *summaries, const struct gathered *gathered,
+enum status figures_write(const char *work, const struct summary *summaries, const struct extracted *extracted,
                           uint32_t count, FILE *errors, struct figures *ret_figures);
 
 /* Copies the scripts of plots/ to `work`/data, so that a report can be drawn again from itself alone, and runs gnuplot on
