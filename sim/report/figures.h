@@ -29,7 +29,8 @@
       "Requests that wait and requests that run, summed over the replicas. A waiting line that climbs and does not "    \
       "come back means too few GPUs.")                                                                                  \
     X(MEMORY, "memory", "How full are KV memory and adapter slots?",                                                    \
-      "Solid: mean of the replicas. Dotted: the fullest replica. KV memory at 100 % means preempted requests.")         \
+      "Solid: mean of the replicas. Dotted: the fullest replica. Near 100 % requests lose their "                                \
+      "KV memory and are computed again.")                                                                              \
     X(FAIRNESS, "fairness", "Do tenants with few requests wait for the busy ones?",                                     \
       "A point is a tenant: how much it asked for and how long its answers took on average. A flat cloud is fair; "     \
       "small tenants spread more because their means are of few requests.")

@@ -400,7 +400,8 @@ static void facts_list(FILE *out, const struct summary *summary)
     fact(out, "routed elsewhere", "", facts->route_overflow, "");
     fprintf(out, "<dt>engine steps</dt><dd>%s in %s plans</dd>\n", steps, runs);
     fprintf(out, "<dt>Little's law</dt><dd>%s</dd>\n",
-            facts->little_area_ns == facts->little_sum_ns ? "holds exactly" : "does not hold: please report this run");
+            facts->partial || summary->unfinished > 0 ? "not checked, as requests were left unfinished"
+            : facts->little_area_ns == facts->little_sum_ns ? "holds exactly" : "does not hold: please report this run");
     fprintf(out, "<dt>digest</dt><dd><code>%016llx</code></dd>\n</dl>\n", (unsigned long long)facts->digest);
 }
 
