@@ -7,5 +7,5 @@ set ytics ("0 %%" 0, "25 %%" 25, "50 %%" 50, "75 %%" 75, "90 %%" 90, "99 %%" 99)
 set ylabel "requests served within that time"
 if (objective_s > 0) {
     set arrow 1 from objective_s, graph 0 to objective_s, graph 1 nohead linewidth 1.5 dashtype 3 linecolor rgb ink
-    set label 1 "objective " at objective_s, graph 0.03 right
+    set label 1 "objective: ".objective."  " at objective_s, graph 0.03 right
 }

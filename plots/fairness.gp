@@ -3,7 +3,7 @@ set logscale xy
 set xrange [requests_low:requests_high]
 set yrange [seconds_low:seconds_high]
 eval "set ytics ".seconds_ticks
-set format x "%g"
+eval "set xtics ".requests_ticks
 set xlabel "requests of the tenant"
 set ylabel "mean end-to-end latency"
 plot for [v in shown] "data/fairness.dat" index (v - 1) using 1:2 with points pointtype (4 + 2 * ((v - 1) % 5)) \

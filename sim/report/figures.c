@@ -33,7 +33,7 @@ const char *figure_reading(enum figure figure) { return figure_readings[figure];
 struct draft {
     const char *work;
     const struct summary *summaries;
-    const struct gathered *gathered;
+    const struct extracted *extracted;
     uint32_t count;
     FILE *errors;
     FILE *script;           /* plot.gp */
@@ -114,38 +114,47 @@ static void block_end(FILE *out, uint32_t rows, uint32_t columns)
     fputs("\n\n", out);
 }
 
-/* Ticks at 1, 2 and 5 of each decade (or 1 only, over many) with the unit a person would say. */
-static void seconds_ticks(FILE *script, const struct range *range)
+/* `name` = '("label" value, ...)' for the logarithmic axis of that range: at every decade, or at more steps the fewer
+ * decades there are. Labels are seconds with the unit a person would say, or plain numbers. */
+static void ticks(FILE *script, const char *name, const struct range *range, bool seconds)
 {
-    static const double steps[] = {1, 2, 5};
-    bool many = range->high / range->low > 2e4;
+    static const double fine[] = {1, 1.5, 2, 3, 4, 5, 7};
+    static const double medium[] = {1, 2, 5};
+    double span = range->high / range->low;
+    const double *steps = span < 15 ? fine : medium;
+    size_t steps_count = span < 15 ? ARRAY_COUNT(fine) : span < 2e4 ? ARRAY_COUNT(medium) : 1;
     const char *separator = "";
 
-    fputs("seconds_ticks = '(", script);
-    for (int decade = -7; decade < 9; decade++)
-        for (size_t i = 0; i < (many ? 1 : ARRAY_COUNT(steps)); i++) {
+    fprintf(script, "%s = '(", name);
+    for (int decade = -9; decade < 15; decade++)
+        for (size_t i = 0; i < steps_count; i++) {
             double value = steps[i] * pow(10, decade);
-            double unit_s = value < 1e-3 ? 1e-6 : value < 1 ? 1e-3 : 1;
+            double unit = !seconds || value >= 1 ? 1 : value < 1e-3 ? 1e-6 : 1e-3;
 
-            if (value < range->low * 0.999 || value > range->high * 1.001)
+            if (value < range->low || value > range->high)
                 continue;
-            fprintf(script, "%s\"%g %s\" %g", separator, value / unit_s, value < 1e-3 ? "µs" : value < 1 ? "ms" : "s", value);
+            fprintf(script, "%s\"%g%s\" %g", separator, value / unit,
+                    !seconds ? "" : value < 1e-3 ? " µs" : value < 1 ? " ms" : " s", value);
             separator = ", ";
         }
     fputs(")'\n", script);
 }
 
-static void seconds_range(FILE *script, struct range range)
+/* `name`_low, `name`_high and `name`_ticks. */
+static void axis_script(FILE *script, const char *name, struct range range, bool seconds)
 {
-    /* One value, or none: a decade around it. Otherwise a little air. */
+    char ticks_name[64];
+
+    /* One value, or none, gets a factor of two around it; otherwise a little air. */
     if (range.high <= 0)
         range = (struct range){1, 1};
-    double air = range.high / range.low < 3 ? 2 : 1.1;
+    double air = range.high / range.low < 2 ? 2 : 1.15;
 
     range.low /= air;
     range.high *= air;
-    fprintf(script, "seconds_low = %g\nseconds_high = %g\n", range.low, range.high);
-    seconds_ticks(script, &range);
+    snprintf(ticks_name, sizeof(ticks_name), "%s_ticks", name);
+    fprintf(script, "%s_low = %g\n%s_high = %g\n", name, range.low, name, range.high);
+    ticks(script, ticks_name, &range, seconds);
 }
 
 /* Says which figure comes next, and with what. */
@@ -175,15 +184,16 @@ static void cdf_write(struct draft *draft, enum figure figure, const char *about
 {
     struct range range = {0};
     double objective_s = 0;
+    char objective[NUMBER_TEXT_MAX];
     FILE *out = data_create(draft, figure_file(figure), about);
 
     if (out == NULL)
         return;
     fputs("# requests_percent within_s\n", out);
     for (uint32_t v = 0; v < draft->count; v++) {
-        const struct gathered *gathered = &draft->gathered[v];
-        const struct histogram *histogram = figure == FIGURE_TTFT_CDF ? &gathered->ttft : &gathered->e2e;
-        double variant_objective_s = figure == FIGURE_TTFT_CDF ? gathered->objective_ttft_s : gathered->objective_e2e_s;
+        const struct extracted *extracted = &draft->extracted[v];
+        const struct histogram *histogram = figure == FIGURE_TTFT_CDF ? &extracted->ttft : &extracted->e2e;
+        double variant_objective_s = figure == FIGURE_TTFT_CDF ? extracted->objective_ttft_s : extracted->objective_e2e_s;
 
         block_begin(out, &draft->summaries[v]);
         for (uint32_t i = 0; histogram->count > 0 && i <= CDF_POINTS; i++) {
@@ -206,8 +216,9 @@ static void cdf_write(struct draft *draft, enum figure figure, const char *about
     else
         objective_s = 0;
     why_not(draft, figure, "no request was finished after the warm-up");
-    fprintf(draft->script, "objective_s = %g\n", objective_s);
-    seconds_range(draft->script, range);
+    text_duration(objective_s * 1e9, objective);
+    fprintf(draft->script, "objective_s = %g\nobjective = '%s'\n", objective_s, objective);
+    axis_script(draft->script, "seconds", range, true);
     figure_script(draft, figure, any_saturated(draft, figure)
                                      ? "So far, not a steady state: the backlog of the variants marked unstable grows."
                                      : "Requests that arrived after the warm-up.");
@@ -224,7 +235,7 @@ static uint32_t blame_bar(FILE *out, const struct blame_band *band, double x)
         total_ns += band->mean_ns[i];
     if (band->count == 0 || !(total_ns > 0))
         return 0;
-    duration_text(total_ns, total);
+    text_duration(total_ns, total);
     fprintf(out, "%g \"%s\" \"%s\" 0", x, band->label, total);
     for (uint32_t i = 0; i < BLAME_COUNT; i++) {
         before_ns += band->mean_ns[i];
@@ -254,7 +265,7 @@ static void blame_write(struct draft *draft)
             /* Percentiles of an unstable run are none. */
             if (!summary->saturated || strcmp(summary->blame[band].label, "all") == 0)
                 bars += blame_bar(out, &summary->blame[band], v * (BLAME_BANDS + 1.0) + band);
-        block_end(out, bars, BLAME_COUNT + 4);
+        fputs("\n\n", out); /* bars carry their place, so an empty block may be one */
         if (bars > 0)
             shown_add(draft, FIGURE_BLAME, v);
     }
@@ -301,7 +312,7 @@ static void ttft_class_write(struct draft *draft)
     }
     file_close(out, draft->errors);
     why_not(draft, FIGURE_TTFT_CLASS, "no stable variant finished a request after the warm-up");
-    seconds_range(draft->script, range);
+    axis_script(draft->script, "seconds", range, true);
     figure_script(draft, FIGURE_TTFT_CLASS, any_saturated(draft, FIGURE_TTFT_CLASS)
                                                 ? "Dot: median. Square: 90th percentile. Triangle: 99th. Unstable variants have none."
                                                 : "Dot: median. Square: 90th percentile. Triangle: 99th.");
@@ -309,11 +320,11 @@ static void ttft_class_write(struct draft *draft)
 
 static double percent_or_nan(double part, double whole) { return whole > 0 ? part / whole * 100 : NAN; }
 
-static void bin_write(FILE *out, const struct gathered *gathered, uint32_t index)
+static void bin_write(FILE *out, const struct extracted *extracted, uint32_t index)
 {
-    const struct series_bin *bin = &gathered->bins[index];
-    double at_s = gathered->series_start_s + (index + 0.5) * gathered->bin_s;
-    double instants = (double)bin->samples / gathered->replicas;
+    const struct series_bin *bin = &extracted->bins[index];
+    double at_s = extracted->series_start_s + (index + 0.5) * extracted->bin_s;
+    double instants = (double)bin->samples / extracted->replicas;
     double samples = (double)bin->samples;
 
     if (bin->samples == 0) {
@@ -324,7 +335,7 @@ static void bin_write(FILE *out, const struct gathered *gathered, uint32_t index
             percent_or_nan((double)bin->hits, (double)(bin->hits + bin->misses)), bin->waiting / instants,
             bin->running / instants, bin->kv_share / samples * 100, bin->kv_share_max * 100,
             bin->slots_share / samples * 100, bin->slots_share_max * 100,
-            (double)bin->loads / (instants * gathered->sample_s));
+            (double)bin->loads / (instants * extracted->sample_s));
 }
 
 static void time_axis(struct draft *draft, double end_s)
@@ -348,7 +359,8 @@ static void time_axis(struct draft *draft, double end_s)
         end_s = fmin(end_s, arrivals_end_s * 1.25);
     while (end_s >= units[unit].until_s)
         unit++;
-    fprintf(draft->script, "time_unit = '%s'\ntime_unit_s = %g\ntime_end_s = %.9g\nwarmup_s = %.9g\narrivals_end_s = %.9g\n",
+    /* The point matters: gnuplot divides integers as C does. */
+    fprintf(draft->script, "time_unit = '%s'\ntime_unit_s = %.1f\ntime_end_s = %.9g\nwarmup_s = %.9g\narrivals_end_s = %.9g\n",
             units[unit].name, units[unit].seconds, end_s, warmup_s, arrivals_end_s);
 }
 
@@ -363,22 +375,22 @@ static void series_write(struct draft *draft)
         return;
     fputs("# at_s hit_percent waiting running kv_percent kv_max_percent slots_percent slots_max_percent loads_per_s\n", out);
     for (uint32_t v = 0; v < draft->count; v++) {
-        const struct gathered *gathered = &draft->gathered[v];
+        const struct extracted *extracted = &draft->extracted[v];
         uint64_t lookups = 0;
 
         block_begin(out, &draft->summaries[v]);
-        for (uint32_t i = 0; i < gathered->bins_count; i++) {
-            bin_write(out, gathered, i);
-            lookups += gathered->bins[i].hits + gathered->bins[i].misses;
-            loads += gathered->bins[i].loads;
+        for (uint32_t i = 0; i < extracted->bins_count; i++) {
+            bin_write(out, extracted, i);
+            lookups += extracted->bins[i].hits + extracted->bins[i].misses;
+            loads += extracted->bins[i].loads;
         }
-        block_end(out, gathered->bins_count, 9);
-        if (gathered->bins_count == 0)
+        block_end(out, extracted->bins_count, 9);
+        if (extracted->bins_count == 0)
             continue;
         for (size_t i = 0; i < ARRAY_COUNT(of_series); i++)
             if (of_series[i] != FIGURE_HIT_RATIO || lookups > 0)
                 shown_add(draft, of_series[i], v);
-        end_s = fmax(end_s, gathered->series_start_s + gathered->bins_count * gathered->bin_s);
+        end_s = fmax(end_s, extracted->series_start_s + extracted->bins_count * extracted->bin_s);
     }
     file_close(out, draft->errors);
     if (loads == 0 && draft->figures->items[FIGURE_LOADS].shown[0] != '\0') {
@@ -408,28 +420,27 @@ static void fairness_write(struct draft *draft)
         return;
     fputs("# requests e2e_mean_s\n", out);
     for (uint32_t v = 0; v < draft->count; v++) {
-        const struct gathered *gathered = &draft->gathered[v];
+        const struct extracted *extracted = &draft->extracted[v];
 
         block_begin(out, &draft->summaries[v]);
-        for (uint32_t i = 0; i < gathered->tenants_count; i++) {
-            const struct tenant_point *tenant = &gathered->tenants[i];
+        for (uint32_t i = 0; i < extracted->tenants_count; i++) {
+            const struct tenant_point *tenant = &extracted->tenants[i];
 
             fprintf(out, "%llu %.6g\n", (unsigned long long)tenant->requests, tenant->e2e_mean_s);
             range_add(&seconds, tenant->e2e_mean_s);
             range_add(&requests, (double)tenant->requests);
         }
-        block_end(out, gathered->tenants_count, 2);
-        if (gathered->tenants_count > 0)
+        block_end(out, extracted->tenants_count, 2);
+        if (extracted->tenants_count > 0)
             shown_add(draft, FIGURE_FAIRNESS, v);
-        stride = max_u64(stride, gathered->tenants_stride);
+        stride = max_u64(stride, extracted->tenants_stride);
     }
     file_close(out, draft->errors);
     why_not(draft, FIGURE_FAIRNESS, "no tenant had a request finished");
     if (stride > 1)
         snprintf(subtitle, sizeof(subtitle), "A point is a tenant; one in %llu is shown.", (unsigned long long)stride);
-    seconds_range(draft->script, seconds);
-    fprintf(draft->script, "requests_low = %g\nrequests_high = %g\n", fmax(requests.low, 1) / 1.3,
-            fmax(requests.high, 1) * 1.3);
+    axis_script(draft->script, "seconds", seconds, true);
+    axis_script(draft->script, "requests", requests, false);
     figure_script(draft, FIGURE_FAIRNESS, subtitle);
 }
 
@@ -442,16 +453,16 @@ static void script_begin(struct draft *draft)
                     "variant_colours = '" VARIANT_COLOURS "'\n", draft->count);
     for (uint32_t v = 0; v < draft->count; v++) {
         fprintf(script, "name[%u] = ", v + 1);
-        quoted(script, draft->summaries[v].variant, 28);
+        quoted(script, draft->summaries[v].variant, draft->count <= 4 ? 44 : 28);
         fprintf(script, "\nunstable[%u] = %d\n", v + 1, draft->summaries[v].saturated);
     }
     fputc('\n', script);
 }
 
-enum status figures_write(const char *work, const struct summary *summaries, const struct gathered *gathered,
+enum status figures_write(const char *work, const struct summary *summaries, const struct extracted *extracted,
                           uint32_t count, FILE *errors, struct figures *ret_figures)
 {
-    struct draft draft = {.work = work, .summaries = summaries, .gathered = gathered, .errors = errors,
+    struct draft draft = {.work = work, .summaries = summaries, .extracted = extracted, .errors = errors,
                           .figures = ret_figures, .count = min_u32(count, FIGURE_VARIANTS_MAX)};
 
     memset(ret_figures, 0, sizeof(*ret_figures));

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "report/gather.h"
+#include "report/extract.h"
 #include "results/summary.h"
 
 #define FIGURE_LIST(X)                                                                                                  \
@@ -29,7 +29,8 @@
       "Requests that wait and requests that run, summed over the replicas. A waiting line that climbs and does not "    \
       "come back means too few GPUs.")                                                                                  \
     X(MEMORY, "memory", "How full are KV memory and adapter slots?",                                                    \
-      "Solid: mean of the replicas. Dotted: the fullest replica. KV memory at 100 % means preempted requests.")         \
+      "Solid: mean of the replicas. Dotted: the fullest replica. Near 100 % requests lose their "                                \
+      "KV memory and are computed again.")                                                                              \
     X(FAIRNESS, "fairness", "Do tenants with few requests wait for the busy ones?",                                     \
       "A point is a tenant: how much it asked for and how long its answers took on average. A flat cloud is fair; "     \
       "small tenants spread more because their means are of few requests.")
@@ -66,7 +67,7 @@ const char *figure_reading(enum figure figure);
 
 /* Writes the data files and plot.gp, which draws all, into `work`/data. The states tell which figures have anything to
  * show, and why not. */
-enum status figures_write(const char *work, const struct summary *summaries, const struct gathered *gathered,
+enum status figures_write(const char *work, const struct summary *summaries, const struct extracted *extracted,
                           uint32_t count, FILE *errors, struct figures *ret_figures);
 
 /* Copies the scripts of plots/ to `work`/data, so that a report can be drawn again from itself alone, and runs gnuplot on

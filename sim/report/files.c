@@ -1,4 +1,5 @@
 #include "report/files.h"
+#include "report/report.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -180,13 +181,18 @@ static enum status parent_create(FILE *errors, const char *directory)
     return folder_create(errors, parent);
 }
 
+enum status report_folder(const char *directory, FILE *errors)
+{
+    enum status status = parent_create(errors, directory);
+
+    return status == STATUS_OK ? folder_create(errors, directory) : status;
+}
+
 enum status work_create(FILE *errors, const char *directory, char ret_work[FILES_PATH_MAX])
 {
     char data[FILES_PATH_MAX];
-    enum status status = parent_create(errors, directory);
+    enum status status = report_folder(directory, errors);
 
-    if (status == STATUS_OK)
-        status = folder_create(errors, directory);
     if (status != STATUS_OK)
         return status;
     errno = ENAMETOOLONG;

@@ -9,12 +9,14 @@
 
 /* More variants than this, and their details are folded. */
 #define VARIANTS_OPEN 1
+/* How the scenario's text tells what the command line changed. */
+#define SETTING_PREFIX "# --set "
 
 void page_name(FILE *out, const char *name, uint32_t variant)
 {
     if (variant < FIGURE_VARIANTS_MAX)
         fprintf(out, "<span class=\"swatch\" style=\"background:%.7s\"></span>", &VARIANT_COLOURS[variant * 8]);
-    html_text(out, name);
+    text_html(out, name);
 }
 
 static void unstable_banner(FILE *out, const struct summary *summary)
@@ -22,10 +24,10 @@ static void unstable_banner(FILE *out, const struct summary *summary)
     char rho[NUMBER_TEXT_MAX], slope[NUMBER_TEXT_MAX];
 
     fputs("<div class=\"banner\" role=\"note\"><strong>Unstable: ", out);
-    html_text(out, summary->variant);
+    text_html(out, summary->variant);
     fputs(".</strong> Requests arrive faster than this fleet serves them", out);
-    number_text(summary->rho, rho);
-    number_text(summary->backlog_slope_per_s, slope);
+    text_number(summary->rho, rho);
+    text_number(summary->backlog_slope_per_s, slope);
     if (isfinite(summary->rho) && summary->rho > 1)
         fprintf(out, ": the work offered is %s times the work done", rho);
     if (summary->backlog_slope_per_s > 0)
@@ -55,21 +57,21 @@ static void in_short(FILE *out, const struct summary *summaries, uint32_t count)
     fputs("<ul class=\"short\">\n<li>", out);
     if (count > 1) {
         fputs("Shortest wait for the first token: <strong>", out);
-        html_text(out, first->variant);
+        text_html(out, first->variant);
         fputs("</strong>. ", out);
     }
-    duration_text((double)first->latency[CLASS_ALL][METRIC_TTFT].p50_ns, text);
+    text_duration((double)first->latency[CLASS_ALL][METRIC_TTFT].p50_ns, text);
     fprintf(out, "Half of the requests have it within %s, ", text);
-    duration_text((double)first->latency[CLASS_ALL][METRIC_TTFT].p99_ns, text);
+    text_duration((double)first->latency[CLASS_ALL][METRIC_TTFT].p99_ns, text);
     fprintf(out, "99 of 100 within %s.</li>\n<li>", text);
     if (count > 1) {
         fputs("Most requests within the objective: <strong>", out);
-        html_text(out, good->variant);
+        text_html(out, good->variant);
         fputs("</strong>, ", out);
     } else {
         fputs("Within the objective: ", out);
     }
-    number_text(good->goodput_per_s, text);
+    text_number(good->goodput_per_s, text);
     fprintf(out, "%s a second, %.1f %% of those that arrived.</li>\n</ul>\n", text,
             good->arrived > 0 ? 100.0 * (double)good->good / (double)good->arrived : 0);
 }
@@ -84,15 +86,15 @@ static void head(FILE *out, const struct page *page)
           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
           /* Nothing may be fetched or run, whatever got into the page. */
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n<title>", out);
-    html_text(out, first->name);
+    text_html(out, first->name);
     fputs(" – Berth report</title>\n<style>\n", out);
     fputs(page_style, out);
     fputs("</style>\n</head>\n<body>\n<main>\n<h1>", out);
-    html_text(out, first->name);
-    duration_text(first->measured_s * 1e9, measured);
+    text_html(out, first->name);
+    text_duration(first->measured_s * 1e9, measured);
     fprintf(out, "</h1>\n<p class=\"lead\">What-if run of multi-LoRA serving: %u variant%s, %s measured, seed %llu, berth ",
             page->count, page->count > 1 ? "s on the same requests" : "", measured, (unsigned long long)first->seed);
-    html_text(out, page->version[0] != '\0' ? page->version : "of unknown version");
+    text_html(out, page->version[0] != '\0' ? page->version : "of unknown version");
     fputs(".</p>\n", out);
     for (uint32_t v = 0; v < page->count; v++)
         partial |= page->summaries[v].facts.partial;
@@ -122,14 +124,14 @@ static void figures(FILE *out, const struct page *page)
         fputs("<figure><div class=\"scroll\">", out);
         if (svg == NULL || !svg_inline(out, svg, prefix, figure_question((enum figure)i))) {
             fputs("<p><strong>", out);
-            html_text(out, figure_question((enum figure)i));
+            text_html(out, figure_question((enum figure)i));
             fputs("</strong></p><p class=\"note\">Not drawn: ", out);
-            html_text(out, state->why_not[0] != '\0' ? state->why_not : "gnuplot could not be run");
+            text_html(out, state->why_not[0] != '\0' ? state->why_not : "gnuplot could not be run");
             fputs(".</p>", out);
             fputs("</div></figure>\n", out);
         } else {
             fputs("</div><figcaption>", out);
-            html_text(out, figure_reading((enum figure)i));
+            text_html(out, figure_reading((enum figure)i));
             fputs("</figcaption></figure>\n", out);
         }
         free(svg);
@@ -143,7 +145,7 @@ static void variants(FILE *out, const struct page *page)
         fprintf(out, "<details class=\"variant\"%s><summary>", page->count <= VARIANTS_OPEN ? " open" : "");
         page_name(out, page->summaries[v].variant, v);
         fputs(page->summaries[v].saturated ? " (unstable)</summary>\n" : "</summary>\n", out);
-        page_variant(out, &page->summaries[v]);
+        page_variant(out, &page->summaries[v], v);
         fputs("</details>\n", out);
     }
 }
@@ -161,31 +163,78 @@ static void shell_word(FILE *out, const char *word)
         else if ((unsigned char)*c >= 0x80)
             fputc(*c, out);
         else
-            html_text(out, piece);
+            text_html(out, piece);
     }
     fputs("&#39;", out);
+}
+
+static const char *path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Where the lines "# --set key=value" begin that the scenario's reader put at the end; the end of the text without any. */
+static const char *settings_begin(const char *text)
+{
+    const char *begin = text + strlen(text);
+
+    while (begin > text) {
+        const char *line = begin - 1;
+
+        while (line > text && line[-1] != '\n')
+            line--;
+        if (strncmp(line, SETTING_PREFIX, strlen(SETTING_PREFIX)) != 0)
+            break;
+        begin = line;
+    }
+    return begin;
+}
+
+static void command(FILE *out, const struct page *page)
+{
+    bool seed_set = false;
+    char setting[1024];
+
+    fputs("<pre>berth-sim run scenario.yaml", out);
+    for (const char *line = settings_begin(page->scenario_text); *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        size_t prefix = strlen(SETTING_PREFIX);
+
+        snprintf(setting, sizeof(setting), "%.*s", (int)(length - prefix), line + prefix);
+        seed_set |= strncmp(setting, "seed=", strlen("seed=")) == 0;
+        fputs(" --set ", out);
+        shell_word(out, setting);
+        line += length + (line[length] == '\n');
+    }
+    if (!seed_set)
+        fprintf(out, " --set seed=%llu", (unsigned long long)page->summaries[0].seed);
+    fputs(" --out ", out);
+    /* The name, not the path: the page is mailed, and folders are nobody's business. */
+    shell_word(out, page->results_path != NULL ? path_name(page->results_path) : "results.h5");
+    fputs(" --report report/</pre>\n", out);
 }
 
 static void again(FILE *out, const struct page *page)
 {
     const struct summary *first = &page->summaries[0];
 
-    fputs("<h2>How this was made</h2>\n<p>The scenario below is the whole input; settings given on the command line stand as "
-          "comments at its end. It is also in <code>data/scenario.yaml</code> beside this page; paths in it are relative to the "
-          "folder it came from. The same scenario and seed give the same digest and the same numbers:</p>\n<pre>", out);
-    fprintf(out, "berth-sim run scenario.yaml --set seed=%llu --out ", (unsigned long long)first->seed);
-    shell_word(out, page->results_path != NULL ? page->results_path : "results.h5");
-    fputs(" --report report/</pre>\n<dl>\n<dt>seed</dt><dd>", out);
+    fputs("<h2>How this was made</h2>\n<p>The scenario below is the whole input. It is also in <code>data/scenario.yaml</code> "
+          "beside this page; paths in it are relative to the folder it came from. The same scenario and seed give the same "
+          "digest and the same numbers:</p>\n", out);
+    command(out, page);
+    fputs("<dl>\n<dt>seed</dt><dd>", out);
     fprintf(out, "%llu</dd>\n<dt>berth</dt><dd>", (unsigned long long)first->seed);
-    html_text(out, page->version[0] != '\0' ? page->version : "unknown version");
+    text_html(out, page->version[0] != '\0' ? page->version : "unknown version");
     fputs("</dd>\n", out);
     for (uint32_t v = 0; v < page->count; v++) {
         fprintf(out, "<dt>digest</dt><dd><code>%016llx</code> ", (unsigned long long)page->summaries[v].facts.digest);
-        html_text(out, page->summaries[v].variant);
+        text_html(out, page->summaries[v].variant);
         fputs("</dd>\n", out);
     }
     fputs("</dl>\n<details><summary>The scenario</summary>\n<pre>", out);
-    html_text(out, page->scenario_text);
+    text_html(out, page->scenario_text);
     fputs("</pre></details>\n", out);
 }
 
@@ -195,7 +244,7 @@ static void notes(FILE *out, const struct page *page)
     char warmup[NUMBER_TEXT_MAX];
 
     fputs("<h2>Read this before quoting a number</h2>\n<ul>\n", out);
-    duration_text((double)page->summaries[0].facts.warmup_until_ns, warmup);
+    text_duration((double)page->summaries[0].facts.warmup_until_ns, warmup);
     if (page->summaries[0].facts.warmup_until_ns > 0)
         fprintf(out, "<li>Requests that arrived in the first %s (warm-up) are in no number and no figure of requests.</li>\n",
                 warmup);
@@ -213,7 +262,7 @@ static void notes(FILE *out, const struct page *page)
                 known |= strstr(page->summaries[earlier].notes, text) != NULL;
             if (!known) {
                 fputs("<li>", out);
-                html_text(out, text);
+                text_html(out, text);
                 fputs("</li>\n", out);
             }
             line += length + (line[length] == '\n');
@@ -226,6 +275,8 @@ void page_write(FILE *out, const struct page *page)
     head(out, page);
     fputs(page->count > 1 ? "<h2>Side by side</h2>\n" : "<h2>In numbers</h2>\n", out);
     page_comparison(out, page->summaries, page->count);
+    fputs("<h3>What a fine-tuned request costs over a base one</h3>\n", out);
+    page_goals(out, page->summaries, page->count, 0);
     notes(out, page);
     figures(out, page);
     variants(out, page);

@@ -20,9 +20,11 @@ struct page {
 
 void page_write(FILE *out, const struct page *page);
 
-/* page_tables.c: all variants side by side, the best of each row marked; then everything about one. */
+/* page_tables.c: all variants side by side, the best of each row marked; what fine-tuned requests cost over base ones,
+ * against the goals; everything about one. `first` and `variant` number variants among all, from 0. */
 void page_comparison(FILE *out, const struct summary *summaries, uint32_t count);
-void page_variant(FILE *out, const struct summary *summary);
+void page_goals(FILE *out, const struct summary *summaries, uint32_t count, uint32_t first);
+void page_variant(FILE *out, const struct summary *summary, uint32_t variant);
 /* page_style.c */
 extern const char page_style[];
 

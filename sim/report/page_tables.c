@@ -90,11 +90,11 @@ static void value_text(enum kind kind, double value, double unit_ns, char ret_te
     if (isnan(value))
         snprintf(ret_text, NUMBER_TEXT_MAX, "–");
     else if (kind == COUNT)
-        count_text((uint64_t)value, ret_text);
+        text_count((uint64_t)value, ret_text);
     else if (kind == PERCENT)
         snprintf(ret_text, NUMBER_TEXT_MAX, "%.1f %%", value * 100);
     else
-        number_text(kind == DURATION ? value / unit_ns : value, ret_text);
+        text_number(kind == DURATION ? value / unit_ns : value, ret_text);
 }
 
 /* Best is what no other beats as printed: digits that are not shown decide nothing, and where all are equal none is best. */
@@ -112,10 +112,11 @@ static bool row_best(enum row row, const struct summary *summaries, uint32_t cou
     }
     value_text(rows[row].kind, best, unit_ns, ret_best);
     for (uint32_t v = 0; v < count; v++) {
+        double value = row_value(row, &summaries[v]);
         char text[NUMBER_TEXT_MAX];
 
-        value_text(rows[row].kind, row_value(row, &summaries[v]), unit_ns, text);
-        differ |= strcmp(text, ret_best) != 0;
+        value_text(rows[row].kind, value, unit_ns, text);
+        differ |= !isnan(value) && strcmp(text, ret_best) != 0;
     }
     return differ && !isnan(best) && rows[row].better != NEITHER;
 }
@@ -127,12 +128,12 @@ static void comparison_row(FILE *out, enum row row, const struct summary *summar
     double unit_ns;
 
     for (uint32_t v = 0; v < count; v++)
-        most_ns = fmax(most_ns, row_value(row, &summaries[v]));
+        most_ns = fmax(most_ns, row_value(row, &summaries[v])); /* fmax passes NaN over */
     const char *unit = duration_unit(most_ns, &unit_ns);
     bool mark = row_best(row, summaries, count, unit_ns, best);
 
     fputs("<tr><th scope=\"row\">", out);
-    html_text(out, rows[row].label);
+    text_html(out, rows[row].label);
     if (rows[row].kind == DURATION)
         fprintf(out, " <small>%s</small>", unit);
     fputs("</th>", out);
@@ -150,15 +151,21 @@ static void comparison_row(FILE *out, enum row row, const struct summary *summar
     fputs("</tr>\n", out);
 }
 
-void page_comparison(FILE *out, const struct summary *summaries, uint32_t count)
+/* `first`: the number of the first of them among all variants, for its colour. */
+static void variants_head(FILE *out, const struct summary *summaries, uint32_t count, uint32_t first)
 {
     fputs("<div class=\"scroll\"><table class=\"comparison\">\n<thead><tr><td></td>", out);
     for (uint32_t v = 0; v < count; v++) {
         fputs("<th scope=\"col\">", out);
-        page_name(out, summaries[v].variant, v);
+        page_name(out, summaries[v].variant, first + v);
         fputs("</th>", out);
     }
     fputs("</tr></thead>\n<tbody>\n", out);
+}
+
+void page_comparison(FILE *out, const struct summary *summaries, uint32_t count)
+{
+    variants_head(out, summaries, count, 0);
     for (uint32_t row = 0; row < ROW_COUNT; row++)
         comparison_row(out, (enum row)row, summaries, count);
     fputs("</tbody></table></div>\n", out);
@@ -175,6 +182,41 @@ static const char *const class_names[CLASS_COUNT] = {
     [CLASS_STORE] = "from the object store",
 };
 
+static void goal_cell(FILE *out, double ratio, double goal, bool saturated)
+{
+    if (saturated)
+        fputs("<td class=\"unstable\">unstable</td>", out);
+    else if (isnan(ratio))
+        fputs("<td>–</td>", out);
+    else
+        fprintf(out, "<td class=\"%s\">%.2f %s</td>", ratio <= goal ? "met" : "missed", ratio,
+                ratio <= goal ? "✓ met" : "✗ missed");
+}
+
+static void goal_row(FILE *out, enum request_class class, enum metric metric, const struct summary *summaries, uint32_t count)
+{
+    bool e2e = metric == METRIC_E2E;
+    double goal = e2e ? GOAL_E2E_OVER_BASE : GOAL_TTFT_OVER_BASE;
+
+    fprintf(out, "<tr><th scope=\"row\">%s, %s <small>goal %.2f</small></th>", e2e ? "end to end" : "first token",
+            class_names[class], goal);
+    for (uint32_t v = 0; v < count; v++)
+        goal_cell(out, e2e ? summaries[v].e2e_over_base[class] : summaries[v].ttft_over_base[class], goal,
+                  summaries[v].saturated);
+    fputs("</tr>\n", out);
+}
+
+void page_goals(FILE *out, const struct summary *summaries, uint32_t count, uint32_t first)
+{
+    variants_head(out, summaries, count, first);
+    for (uint32_t class = CLASS_WARM; class < CLASS_COUNT; class++)
+        goal_row(out, (enum request_class)class, METRIC_E2E, summaries, count);
+    for (uint32_t class = CLASS_WARM; class < CLASS_COUNT; class++)
+        goal_row(out, (enum request_class)class, METRIC_TTFT, summaries, count);
+    fputs("</tbody></table></div>\n<p class=\"note\">Median of the fine-tuned requests over that of the base requests of the "
+          "same variant; – where either has too few.</p>\n", out);
+}
+
 static void latency_cells(FILE *out, const struct latency *latency, double unit_ns, bool saturated)
 {
     const int64_t values_ns[] = {latency->p50_ns, latency->p90_ns, latency->p99_ns, latency->max_ns};
@@ -183,7 +225,7 @@ static void latency_cells(FILE *out, const struct latency *latency, double unit_
         char text[NUMBER_TEXT_MAX];
         bool largest = i + 1 == ARRAY_COUNT(values_ns); /* the greatest seen is a fact, not an estimate */
 
-        number_text(latency->count > 0 ? (double)values_ns[i] / unit_ns : NAN, text);
+        text_number(latency->count > 0 ? (double)values_ns[i] / unit_ns : NAN, text);
         if (saturated && !largest)
             fputs(i == 0 ? "<td class=\"unstable\" colspan=\"3\">unstable</td>" : "", out);
         else
@@ -215,39 +257,13 @@ static void latency_table(FILE *out, const struct summary *summary)
 
         if (class != CLASS_ALL && requests == 0)
             continue;
-        count_text(requests, count);
+        text_count(requests, count);
         fprintf(out, "<tr><th scope=\"row\">%s</th><td>%s</td>", class_names[class], count);
         for (uint32_t metric = 0; metric < METRIC_COUNT; metric++)
             latency_cells(out, &summary->latency[class][metric], unit_ns[metric], summary->saturated);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
-}
-
-static void goal_cell(FILE *out, double ratio, double goal, bool saturated)
-{
-    if (saturated)
-        fputs("<td class=\"unstable\">unstable</td>", out);
-    else if (isnan(ratio))
-        fputs("<td>–</td>", out);
-    else
-        fprintf(out, "<td class=\"%s\">%.2f %s</td>", ratio <= goal ? "met" : "missed", ratio,
-                ratio <= goal ? "✓ met" : "✗ missed");
-}
-
-static void goals_table(FILE *out, const struct summary *summary)
-{
-    fprintf(out, "<h4>Fine-tuned against base requests</h4>\n<div class=\"scroll\"><table>\n<thead><tr><td></td>"
-                 "<th>end to end, goal %.2f</th><th>first token, goal %.2f</th></tr></thead>\n<tbody>\n",
-            GOAL_E2E_OVER_BASE, GOAL_TTFT_OVER_BASE);
-    for (uint32_t class = CLASS_WARM; class < CLASS_COUNT; class++) {
-        fprintf(out, "<tr><th scope=\"row\">%s</th>", class_names[class]);
-        goal_cell(out, summary->e2e_over_base[class], GOAL_E2E_OVER_BASE, summary->saturated);
-        goal_cell(out, summary->ttft_over_base[class], GOAL_TTFT_OVER_BASE, summary->saturated);
-        fputs("</tr>\n", out);
-    }
-    fputs("</tbody></table></div>\n<p class=\"note\">Median over the base requests' median; – where either has too few "
-          "requests.</p>\n", out);
 }
 
 static void tiers_table(FILE *out, const struct summary *summary)
@@ -263,7 +279,7 @@ static void tiers_table(FILE *out, const struct summary *summary)
     for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
         char count[NUMBER_TEXT_MAX];
 
-        count_text(summary->tier_count[tier], count);
+        text_count(summary->tier_count[tier], count);
         fprintf(out, "<tr><th scope=\"row\">%s</th><td>%s</td><td>%.1f %%</td></tr>\n", tier_names[tier], count,
                 total > 0 ? 100.0 * (double)summary->tier_count[tier] / (double)total : 0);
     }
@@ -274,7 +290,7 @@ static void blame_cell(FILE *out, double part_ns, double total_ns)
 {
     char text[NUMBER_TEXT_MAX];
 
-    duration_text(part_ns, text);
+    text_duration(part_ns, text);
     if (part_ns > 0)
         fprintf(out, "<td>%s <small>%.1f %%</small></td>", text, part_ns / total_ns * 100);
     else
@@ -299,7 +315,7 @@ static void blame_table(FILE *out, const struct summary *summary)
     fputs("<h4>Where the time went</h4>\n<div class=\"scroll\"><table>\n<thead><tr><td></td>", out);
     for (uint32_t band = 0; band < bands; band++) {
         fputs("<th scope=\"col\">", out);
-        html_text(out, summary->blame[band].label);
+        text_html(out, summary->blame[band].label);
         fputs("</th>", out);
         for (uint32_t i = 0; i < BLAME_COUNT; i++)
             total_ns[band] += summary->blame[band].mean_ns[i];
@@ -310,14 +326,14 @@ static void blame_table(FILE *out, const struct summary *summary)
         for (uint32_t band = 0; band < bands; band++)
             blame_cell(out, summary->blame[band].mean_ns[i], total_ns[band]);
         fputs("<td class=\"text\">", out);
-        html_text(out, abouts[i]);
+        text_html(out, abouts[i]);
         fputs("</td></tr>\n", out);
     }
     fputs("<tr class=\"total\"><th scope=\"row\">together</th>", out);
     for (uint32_t band = 0; band < bands; band++) {
         char text[NUMBER_TEXT_MAX];
 
-        duration_text(total_ns[band], text);
+        text_duration(total_ns[band], text);
         fprintf(out, "<td>%s</td>", text);
     }
     fputs("<td class=\"text\">end-to-end latency of the mean request of the band</td></tr>\n</tbody></table></div>\n", out);
@@ -341,9 +357,9 @@ static void refusals(FILE *out, const struct summary *summary)
 
         if (summary->by_reason[i] == 0)
             continue;
-        count_text(summary->by_reason[i], text);
+        text_count(summary->by_reason[i], text);
         fprintf(out, "<dt>refused</dt><dd>%s: ", text);
-        html_text(out, i < REFUSE_COUNT ? reasons[i] : "another reason");
+        text_html(out, i < REFUSE_COUNT ? reasons[i] : "another reason");
         fputs("</dd>\n", out);
     }
 }
@@ -352,7 +368,7 @@ static void fact(FILE *out, const char *name, const char *before, uint64_t value
 {
     char text[NUMBER_TEXT_MAX];
 
-    count_text(value, text);
+    text_count(value, text);
     fprintf(out, "<dt>%s</dt><dd>%s%s%s</dd>\n", name, before, text, after);
 }
 
@@ -362,12 +378,12 @@ static void facts_list(FILE *out, const struct summary *summary)
     char measured[NUMBER_TEXT_MAX], warmup[NUMBER_TEXT_MAX], simulated[NUMBER_TEXT_MAX], wall[NUMBER_TEXT_MAX];
     char steps[NUMBER_TEXT_MAX], runs[NUMBER_TEXT_MAX];
 
-    duration_text(summary->measured_s * 1e9, measured);
-    duration_text((double)facts->warmup_until_ns, warmup);
-    duration_text((double)facts->end_ns, simulated);
-    duration_text(facts->wall_s * 1e9, wall);
-    count_text(facts->engine_steps, steps);
-    count_text(facts->runs, runs);
+    text_duration(summary->measured_s * 1e9, measured);
+    text_duration((double)facts->warmup_until_ns, warmup);
+    text_duration((double)facts->end_ns, simulated);
+    text_duration(facts->wall_s * 1e9, wall);
+    text_count(facts->engine_steps, steps);
+    text_count(facts->runs, runs);
     fputs("<h4>Facts of the run</h4>\n<dl>\n", out);
     fprintf(out, "<dt>measured</dt><dd>%s, after a warm-up of %s whose requests are in no number here</dd>\n", measured, warmup);
     fprintf(out, "<dt>simulated</dt><dd>%s to the last event, in %s</dd>\n", simulated, wall);
@@ -384,20 +400,22 @@ static void facts_list(FILE *out, const struct summary *summary)
     fact(out, "routed elsewhere", "", facts->route_overflow, "");
     fprintf(out, "<dt>engine steps</dt><dd>%s in %s plans</dd>\n", steps, runs);
     fprintf(out, "<dt>Little's law</dt><dd>%s</dd>\n",
-            facts->little_area_ns == facts->little_sum_ns ? "holds exactly" : "does not hold: please report this run");
+            facts->partial || summary->unfinished > 0 ? "not checked, as requests were left unfinished"
+            : facts->little_area_ns == facts->little_sum_ns ? "holds exactly" : "does not hold: please report this run");
     fprintf(out, "<dt>digest</dt><dd><code>%016llx</code></dd>\n</dl>\n", (unsigned long long)facts->digest);
 }
 
-void page_variant(FILE *out, const struct summary *summary)
+void page_variant(FILE *out, const struct summary *summary, uint32_t variant)
 {
     latency_table(out, summary);
-    goals_table(out, summary);
+    fputs("<h4>Fine-tuned against base requests</h4>\n", out);
+    page_goals(out, summary, 1, variant);
     tiers_table(out, summary);
     blame_table(out, summary);
     facts_list(out, summary);
     if (summary->notes[0] != '\0') {
         fputs("<h4>Notes</h4>\n<p class=\"lines\">", out);
-        html_text(out, summary->notes);
+        text_html(out, summary->notes);
         fputs("</p>\n", out);
     }
 }

@@ -46,7 +46,7 @@ bool svg_inline(FILE *out, const char *svg, const char *prefix, const char *labe
         return false;
     box += strlen("viewBox=\"");
     fprintf(out, "<svg viewBox=\"%.*s\" role=\"img\" aria-label=\"", (int)strcspn(box, "\""), box);
-    html_text(out, label);
+    text_html(out, label);
     fputs("\">\n", out);
     for (c = body; *c != '\0';) {
         const char *opening = id_opening(c);

@@ -16,9 +16,9 @@ static void grouped(uint64_t value, char ret_text[NUMBER_TEXT_MAX])
     ret_text[written] = '\0';
 }
 
-void count_text(uint64_t value, char ret_text[NUMBER_TEXT_MAX]) { grouped(value, ret_text); }
+void text_count(uint64_t value, char ret_text[NUMBER_TEXT_MAX]) { grouped(value, ret_text); }
 
-void number_text(double value, char ret_text[NUMBER_TEXT_MAX])
+void text_number(double value, char ret_text[NUMBER_TEXT_MAX])
 {
     double size = fabs(value);
 
@@ -35,10 +35,22 @@ void number_text(double value, char ret_text[NUMBER_TEXT_MAX])
     else if (size >= 0.9995)
         snprintf(ret_text, NUMBER_TEXT_MAX, "%.2f", value);
     else
-        snprintf(ret_text, NUMBER_TEXT_MAX, "%.3g", value);
+        snprintf(ret_text, NUMBER_TEXT_MAX, size >= 0.001 ? "%#.3g" : "%.2g", value);
 }
 
-void duration_text(double value_ns, char ret_text[NUMBER_TEXT_MAX])
+/* 60.0 -> 60, 1.50 -> 1.5: in a sentence, where no other number stands below. */
+static void zeros_trim(char *text)
+{
+    char *point = strchr(text, '.');
+    size_t length = strlen(text);
+
+    while (point != NULL && text[length - 1] == '0')
+        text[--length] = '\0';
+    if (point != NULL && text[length - 1] == '.')
+        text[length - 1] = '\0';
+}
+
+void text_duration(double value_ns, char ret_text[NUMBER_TEXT_MAX])
 {
     static const struct {
         double until_ns;
@@ -51,7 +63,8 @@ void duration_text(double value_ns, char ret_text[NUMBER_TEXT_MAX])
 
     while (unit + 1 < ARRAY_COUNT(units) && fabs(value_ns) >= units[unit].until_ns)
         unit++;
-    number_text(value_ns / units[unit].unit_ns, number);
+    text_number(value_ns / units[unit].unit_ns, number);
+    zeros_trim(number);
     snprintf(ret_text, NUMBER_TEXT_MAX, isfinite(value_ns) ? "%.36s %s" : "%.36s", number, units[unit].name);
 }
 
@@ -67,7 +80,7 @@ static uint32_t character_bytes(const unsigned char *text)
     return bytes;
 }
 
-void html_text(FILE *out, const char *text)
+void text_html(FILE *out, const char *text)
 {
     for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
         uint32_t bytes = character_bytes(c);

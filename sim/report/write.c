@@ -1,9 +1,9 @@
-/* A report in its folder: gather, draw, write the page, and only when all is whole move it to its names. */
+/* A report in its folder: extract, draw, write the page, and only when all is whole move it to its names. */
 #include <stdlib.h>
 
 #include "report/files.h"
 #include "report/figures.h"
-#include "report/gather.h"
+#include "report/extract.h"
 #include "report/page.h"
 #include "report/report.h"
 
@@ -50,8 +50,8 @@ static enum status publish(const char *work, const char *directory, const struct
 enum status report_write(const char *directory, const char *h5_path, const struct summary *summaries, uint32_t count,
                          const char *scenario_text, FILE *errors)
 {
-    struct gather *gather = NULL;
-    struct gathered *gathered = NULL;
+    struct extract *extract = NULL;
+    struct extracted *extracted = NULL;
     struct figures figures;
     char work[FILES_PATH_MAX] = "";
     enum status status;
@@ -60,7 +60,7 @@ enum status report_write(const char *directory, const char *h5_path, const struc
         fprintf(errors, "report: no variant, nothing to report\n");
         return STATUS_INVALID;
     }
-    if (h5_path != NULL && (status = gather_open(h5_path, errors, &gather)) != STATUS_OK)
+    if (h5_path != NULL && (status = extract_open(h5_path, errors, &extract)) != STATUS_OK)
         return status;
     status = work_create(errors, directory, work);
     if (status != STATUS_OK)
@@ -68,14 +68,14 @@ enum status report_write(const char *directory, const char *h5_path, const struc
 
     uint32_t drawn = min_u32(count, FIGURE_VARIANTS_MAX);
 
-    gathered = calloc(drawn, sizeof(*gathered));
+    extracted = calloc(drawn, sizeof(*extracted));
     status = STATUS_FULL;
-    if (gathered == NULL)
+    if (extracted == NULL)
         goto remove_work;
-    for (uint32_t v = 0; gather != NULL && v < drawn; v++)
-        gather_variant(gather, &summaries[v], errors, &gathered[v]);
+    for (uint32_t v = 0; extract != NULL && v < drawn; v++)
+        extract_variant(extract, &summaries[v], errors, &extracted[v]);
     if ((status = scenario_keep(work, scenario_text, errors)) != STATUS_OK ||
-        (status = figures_write(work, summaries, gathered, count, errors, &figures)) != STATUS_OK)
+        (status = figures_write(work, summaries, extracted, count, errors, &figures)) != STATUS_OK)
         goto remove_work;
     /* Without gnuplot the tables are still worth having, and the reason has been said. */
     (void)figures_draw(work, errors, &figures);
@@ -84,7 +84,7 @@ enum status report_write(const char *directory, const char *h5_path, const struc
         .summaries = summaries,
         .count = count,
         .scenario_text = scenario_text,
-        .version = gather != NULL ? gather_version(gather) : "",
+        .version = extract != NULL ? extract_version(extract) : "",
         .results_path = h5_path,
         .work = work,
         .figures = &figures,
@@ -95,8 +95,8 @@ enum status report_write(const char *directory, const char *h5_path, const struc
         status = publish(work, directory, &figures, errors);
 remove_work:
     work_remove(work);
-    free(gathered);
+    free(extracted);
 close_results:
-    gather_close(gather);
+    extract_close(extract);
     return status;
 }

@@ -1,5 +1,5 @@
 /* Reads the results file by hyperslabs of 65,536 rows, column by column, and keeps only sums and histograms. */
-#include "report/gather.h"
+#include "report/extract.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #define COLUMNS_MAX 12
 #define REPLICAS_MAX 65536
 
-struct gather {
+struct extract {
     hid_t file;
     H5E_auto2_t error_printer; /* HDF5 prints its own stack otherwise; ours are one line each */
     void *error_printer_data;
@@ -26,7 +26,7 @@ struct gather {
 
 /* A table is a group of equally long columns, opened together. */
 struct table_reader {
-    struct gather *gather;
+    struct extract *extract;
     hid_t columns[COLUMNS_MAX];
     bool real[COLUMNS_MAX];
     uint32_t columns_count;
@@ -72,45 +72,45 @@ static double real_attribute(hid_t object, const char *name)
     return value;
 }
 
-enum status gather_open(const char *path, FILE *errors, struct gather **ret_gather)
+enum status extract_open(const char *path, FILE *errors, struct extract **ret_extract)
 {
-    struct gather *gather = calloc(1, sizeof(*gather));
+    struct extract *extract = calloc(1, sizeof(*extract));
     char format[64] = "";
 
-    if (gather == NULL) {
+    if (extract == NULL) {
         fprintf(errors, "%s: no memory to read it\n", path);
         return STATUS_FULL;
     }
-    H5Eget_auto2(H5E_DEFAULT, &gather->error_printer, &gather->error_printer_data);
+    H5Eget_auto2(H5E_DEFAULT, &extract->error_printer, &extract->error_printer_data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    gather->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (gather->file < 0) {
+    extract->file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (extract->file < 0) {
         fprintf(errors, "%s: cannot be read as an HDF5 file\n", path);
-        gather_close(gather);
+        extract_close(extract);
         return STATUS_IO;
     }
-    text_attribute(gather->file, "format", format, sizeof(format));
+    text_attribute(extract->file, "format", format, sizeof(format));
     if (strcmp(format, "berth-results-1") != 0) {
         fprintf(errors, "%s: its format is \"%s\", not berth-results-1\n", path, format);
-        gather_close(gather);
+        extract_close(extract);
         return STATUS_CORRUPT;
     }
-    text_attribute(gather->file, "berth_version", gather->version, sizeof(gather->version));
-    *ret_gather = gather;
+    text_attribute(extract->file, "berth_version", extract->version, sizeof(extract->version));
+    *ret_extract = extract;
     return STATUS_OK;
 }
 
-void gather_close(struct gather *gather)
+void extract_close(struct extract *extract)
 {
-    if (gather == NULL)
+    if (extract == NULL)
         return;
-    if (gather->file >= 0)
-        H5Fclose(gather->file);
-    H5Eset_auto2(H5E_DEFAULT, gather->error_printer, gather->error_printer_data);
-    free(gather);
+    if (extract->file >= 0)
+        H5Fclose(extract->file);
+    H5Eset_auto2(H5E_DEFAULT, extract->error_printer, extract->error_printer_data);
+    free(extract);
 }
 
-const char *gather_version(const struct gather *gather) { return gather->version; }
+const char *extract_version(const struct extract *extract) { return extract->version; }
 
 static void table_close(struct table_reader *table)
 {
@@ -144,14 +144,14 @@ static bool column_open(struct table_reader *table, hid_t group, const char *nam
     return true;
 }
 
-static bool table_open(struct gather *gather, hid_t variant, const char *name, const char *const *columns,
+static bool table_open(struct extract *extract, hid_t variant, const char *name, const char *const *columns,
                        uint32_t columns_count, FILE *errors, struct table_reader *ret_table)
 {
     hid_t group = H5Lexists(variant, name, H5P_DEFAULT) > 0 ? H5Gopen2(variant, name, H5P_DEFAULT) : -1;
     bool fine = group >= 0;
 
     check(columns_count <= COLUMNS_MAX);
-    *ret_table = (struct table_reader){.gather = gather};
+    *ret_table = (struct table_reader){.extract = extract};
     if (!fine)
         fprintf(errors, "the results file has no table %s; its figures are left out\n", name);
     for (uint32_t i = 0; fine && i < columns_count; i++) {
@@ -180,7 +180,7 @@ static bool table_read(struct table_reader *table, uint64_t first, uint64_t rows
 
         fine = space >= 0 && H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
                H5Dread(table->columns[i], table->real[i] ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64, memory, space,
-                       H5P_DEFAULT, &table->gather->slabs[i]) >= 0;
+                       H5P_DEFAULT, &table->extract->slabs[i]) >= 0;
         if (space >= 0)
             H5Sclose(space);
     }
@@ -191,14 +191,14 @@ static bool table_read(struct table_reader *table, uint64_t first, uint64_t rows
 
 static int64_t integer_at(const struct table_reader *table, uint32_t column, uint64_t row)
 {
-    return table->real[column] ? (int64_t)table->gather->slabs[column].reals[row]
-                               : table->gather->slabs[column].integers[row];
+    return table->real[column] ? (int64_t)table->extract->slabs[column].reals[row]
+                               : table->extract->slabs[column].integers[row];
 }
 
 static double real_at(const struct table_reader *table, uint32_t column, uint64_t row)
 {
-    return table->real[column] ? table->gather->slabs[column].reals[row]
-                               : (double)table->gather->slabs[column].integers[row];
+    return table->real[column] ? table->extract->slabs[column].reals[row]
+                               : (double)table->extract->slabs[column].integers[row];
 }
 
 /* Counts are never negative; a damaged file must not make them so. */
@@ -207,14 +207,14 @@ static uint64_t count_at(const struct table_reader *table, uint32_t column, uint
     return (uint64_t)max_i64(integer_at(table, column, row), 0);
 }
 
-static void requests_gather(struct gather *gather, hid_t variant, int64_t warmup_until_ns, FILE *errors,
-                            struct gathered *gathered)
+static void requests_extract(struct extract *extract, hid_t variant, int64_t warmup_until_ns, FILE *errors,
+                            struct extracted *extracted)
 {
     enum { AT, FIRST_TOKEN, DONE, STATUS, COLUMNS };
     static const char *const columns[COLUMNS] = {"at_ns", "first_token_ns", "done_ns", "status"};
     struct table_reader table;
 
-    if (!table_open(gather, variant, "requests", columns, COLUMNS, errors, &table))
+    if (!table_open(extract, variant, "requests", columns, COLUMNS, errors, &table))
         return;
     for (uint64_t first = 0; first < table.rows; first += SLAB_ROWS) {
         uint64_t rows = min_u64(SLAB_ROWS, table.rows - first);
@@ -231,16 +231,16 @@ static void requests_gather(struct gather *gather, hid_t variant, int64_t warmup
             if (at_ns < warmup_until_ns || integer_at(&table, STATUS, i) != REQUEST_DONE)
                 continue;
             if (first_token_ns >= at_ns)
-                histogram_add(&gathered->ttft, first_token_ns - at_ns);
+                histogram_add(&extracted->ttft, first_token_ns - at_ns);
             if (done_ns >= at_ns)
-                histogram_add(&gathered->e2e, done_ns - at_ns);
+                histogram_add(&extracted->e2e, done_ns - at_ns);
         }
     }
     table_close(&table);
 }
 
 /* First pass over the samples: how many replicas, from when to when; from these the bins. */
-static bool bins_plan(struct gather *gather, hid_t variant, FILE *errors, struct gathered *gathered)
+static bool bins_plan(struct extract *extract, hid_t variant, FILE *errors, struct extracted *extracted)
 {
     enum { AT, REPLICA, COLUMNS };
     static const char *const columns[COLUMNS] = {"at_ns", "replica"};
@@ -249,9 +249,9 @@ static bool bins_plan(struct gather *gather, hid_t variant, FILE *errors, struct
     int64_t last_ns = INT64_MIN;
     uint64_t read = 0;
 
-    if (!table_open(gather, variant, "replicas", columns, COLUMNS, errors, &table))
+    if (!table_open(extract, variant, "replicas", columns, COLUMNS, errors, &table))
         return false;
-    memset(gather->replica_seen, 0, sizeof(gather->replica_seen));
+    memset(extract->replica_seen, 0, sizeof(extract->replica_seen));
     for (uint64_t first = 0; first < table.rows; first += SLAB_ROWS) {
         uint64_t rows = min_u64(SLAB_ROWS, table.rows - first);
 
@@ -263,21 +263,21 @@ static bool bins_plan(struct gather *gather, hid_t variant, FILE *errors, struct
 
             first_ns = min_i64(first_ns, at_ns);
             last_ns = max_i64(last_ns, at_ns);
-            gathered->replicas += !gather->replica_seen[replica];
-            gather->replica_seen[replica] = true;
+            extracted->replicas += !extract->replica_seen[replica];
+            extract->replica_seen[replica] = true;
         }
         read += rows;
     }
     table_close(&table);
-    if (read < 2 || gathered->replicas == 0 || last_ns <= first_ns)
+    if (read < 2 || extracted->replicas == 0 || last_ns <= first_ns)
         return false;
 
     /* A bin holds whole intervals, so that none has more samples than its neighbours by chance. */
-    double intervals = (double)(read / gathered->replicas);
+    double intervals = (double)(read / extracted->replicas);
 
-    gathered->sample_s = (double)(last_ns - first_ns) / 1e9 / (intervals > 1 ? intervals - 1 : 1);
-    gathered->series_start_s = (double)first_ns / 1e9 - gathered->sample_s;
-    gathered->bin_s = gathered->sample_s * ceil((intervals + 1) / GATHER_BINS_MAX);
+    extracted->sample_s = (double)(last_ns - first_ns) / 1e9 / (intervals > 1 ? intervals - 1 : 1);
+    extracted->series_start_s = (double)first_ns / 1e9 - extracted->sample_s;
+    extracted->bin_s = extracted->sample_s * ceil((intervals + 1) / EXTRACT_BINS_MAX);
     return true;
 }
 
@@ -299,14 +299,14 @@ static void bin_add(const struct table_reader *table, uint64_t row, struct serie
     bin->misses += count_at(table, MISSES, row);
 }
 
-static void replicas_gather(struct gather *gather, hid_t variant, FILE *errors, struct gathered *gathered)
+static void replicas_extract(struct extract *extract, hid_t variant, FILE *errors, struct extracted *extracted)
 {
     static const char *const columns[] = {"at_ns", "waiting", "running", "kv_share", "slots_share",
                                           "loads", "hits",    "misses"};
     struct table_reader table;
 
-    if (!bins_plan(gather, variant, errors, gathered) ||
-        !table_open(gather, variant, "replicas", columns, ARRAY_COUNT(columns), errors, &table))
+    if (!bins_plan(extract, variant, errors, extracted) ||
+        !table_open(extract, variant, "replicas", columns, ARRAY_COUNT(columns), errors, &table))
         return;
     for (uint64_t first = 0; first < table.rows; first += SLAB_ROWS) {
         uint64_t rows = min_u64(SLAB_ROWS, table.rows - first);
@@ -317,26 +317,26 @@ static void replicas_gather(struct gather *gather, hid_t variant, FILE *errors, 
         }
         for (uint64_t i = 0; i < rows; i++) {
             /* A sample stands at the end of its interval, the border of a bin: its middle is safely inside. */
-            double at_s = (double)integer_at(&table, 0, i) / 1e9 - gathered->series_start_s - gathered->sample_s / 2;
-            uint32_t index = (uint32_t)fmin(fmax(at_s / gathered->bin_s, 0), GATHER_BINS_MAX - 1);
+            double at_s = (double)integer_at(&table, 0, i) / 1e9 - extracted->series_start_s - extracted->sample_s / 2;
+            uint32_t index = (uint32_t)fmin(fmax(at_s / extracted->bin_s, 0), EXTRACT_BINS_MAX - 1);
 
-            bin_add(&table, i, &gathered->bins[index]);
-            gathered->bins_count = max_u32(gathered->bins_count, index + 1);
+            bin_add(&table, i, &extracted->bins[index]);
+            extracted->bins_count = max_u32(extracted->bins_count, index + 1);
         }
     }
     table_close(&table);
 }
 
-static void tenants_gather(struct gather *gather, hid_t variant, FILE *errors, struct gathered *gathered)
+static void tenants_extract(struct extract *extract, hid_t variant, FILE *errors, struct extracted *extracted)
 {
     enum { REQUESTS, COMPLETED, E2E_MEAN, COLUMNS };
     static const char *const columns[COLUMNS] = {"requests", "completed", "e2e_mean_ns"};
     struct table_reader table;
 
-    gathered->tenants_stride = 1;
-    if (!table_open(gather, variant, "tenants", columns, COLUMNS, errors, &table))
+    extracted->tenants_stride = 1;
+    if (!table_open(extract, variant, "tenants", columns, COLUMNS, errors, &table))
         return;
-    gathered->tenants_stride = max_u64(1, div_up_u64(table.rows, GATHER_TENANTS_MAX));
+    extracted->tenants_stride = max_u64(1, div_up_u64(table.rows, EXTRACT_TENANTS_MAX));
     for (uint64_t first = 0; first < table.rows; first += SLAB_ROWS) {
         uint64_t rows = min_u64(SLAB_ROWS, table.rows - first);
 
@@ -347,10 +347,10 @@ static void tenants_gather(struct gather *gather, hid_t variant, FILE *errors, s
         for (uint64_t i = 0; i < rows; i++) {
             int64_t e2e_mean_ns = integer_at(&table, E2E_MEAN, i);
 
-            if ((first + i) % gathered->tenants_stride != 0 || count_at(&table, COMPLETED, i) == 0 || e2e_mean_ns <= 0)
+            if ((first + i) % extracted->tenants_stride != 0 || count_at(&table, COMPLETED, i) == 0 || e2e_mean_ns <= 0)
                 continue;
-            check(gathered->tenants_count < GATHER_TENANTS_MAX);
-            gathered->tenants[gathered->tenants_count++] = (struct tenant_point){
+            check(extracted->tenants_count < EXTRACT_TENANTS_MAX);
+            extracted->tenants[extracted->tenants_count++] = (struct tenant_point){
                 .requests = count_at(&table, REQUESTS, i),
                 .e2e_mean_s = (double)e2e_mean_ns / 1e9,
             };
@@ -359,24 +359,24 @@ static void tenants_gather(struct gather *gather, hid_t variant, FILE *errors, s
     table_close(&table);
 }
 
-void gather_variant(struct gather *gather, const struct summary *summary, FILE *errors, struct gathered *ret_gathered)
+void extract_variant(struct extract *extract, const struct summary *summary, FILE *errors, struct extracted *ret_extracted)
 {
-    hid_t variants = H5Lexists(gather->file, "variants", H5P_DEFAULT) > 0
-                         ? H5Gopen2(gather->file, "variants", H5P_DEFAULT) : -1;
+    hid_t variants = H5Lexists(extract->file, "variants", H5P_DEFAULT) > 0
+                         ? H5Gopen2(extract->file, "variants", H5P_DEFAULT) : -1;
     hid_t variant = variants >= 0 && H5Lexists(variants, summary->variant, H5P_DEFAULT) > 0
                         ? H5Gopen2(variants, summary->variant, H5P_DEFAULT) : -1;
 
-    memset(ret_gathered, 0, sizeof(*ret_gathered));
-    histogram_init(&ret_gathered->ttft);
-    histogram_init(&ret_gathered->e2e);
+    memset(ret_extracted, 0, sizeof(*ret_extracted));
+    histogram_init(&ret_extracted->ttft);
+    histogram_init(&ret_extracted->e2e);
     if (variant < 0) {
         fprintf(errors, "variant %s is not in the results file; its figures are left out\n", summary->variant);
     } else {
-        ret_gathered->objective_ttft_s = real_attribute(variant, "slo_ttft_ms") / 1e3;
-        ret_gathered->objective_e2e_s = real_attribute(variant, "slo_e2e_s");
-        requests_gather(gather, variant, summary->facts.warmup_until_ns, errors, ret_gathered);
-        replicas_gather(gather, variant, errors, ret_gathered);
-        tenants_gather(gather, variant, errors, ret_gathered);
+        ret_extracted->objective_ttft_s = real_attribute(variant, "slo_ttft_ms") / 1e3;
+        ret_extracted->objective_e2e_s = real_attribute(variant, "slo_e2e_s");
+        requests_extract(extract, variant, summary->facts.warmup_until_ns, errors, ret_extracted);
+        replicas_extract(extract, variant, errors, ret_extracted);
+        tenants_extract(extract, variant, errors, ret_extracted);
         H5Gclose(variant);
     }
     if (variants >= 0)
