@@ -215,9 +215,9 @@ enum status catalog_open(struct catalog *catalog, const struct scenario *scenari
     if (status == STATUS_OK)
         status = popularity_open(&catalog->tenants, KEY_ADAPTER_ZIPF, keys->tenant_alpha, (uint32_t)keys->tenants);
     if (status == STATUS_OK)
-        status = open_adapters(catalog, scenario, weights, &ranks, errors);
-    if (status == STATUS_OK)
         status = start_changes(catalog, &keys->adapters, streams, errors);
+    if (status == STATUS_OK)
+        status = open_adapters(catalog, scenario, weights, &ranks, errors);
     if (status == STATUS_FULL)
         fprintf(errors, "workload.adapters: not enough memory for %u adapters of %llu tenants\n", catalog->count,
                 (unsigned long long)keys->tenants);

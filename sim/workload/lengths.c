@@ -35,7 +35,6 @@ static enum status values_add(struct lengths *lengths, uint32_t *room, uint32_t 
     return STATUS_OK;
 }
 
-/* Rows without tokens are failed requests, not short ones. */
 static enum status read_rows(struct lengths *lengths, struct trace *trace, enum lengths_column column)
 {
     struct trace_row row;
@@ -45,7 +44,7 @@ static enum status read_rows(struct lengths *lengths, struct trace *trace, enum 
     while ((status = trace_next(trace, &row)) == STATUS_OK) {
         uint32_t value = column == LENGTHS_PROMPT ? row.prompt_tokens : row.output_tokens;
 
-        if (row.failed || value == 0)
+        if (row.failed)
             continue;
         if (lengths->values_count == LENGTHS_ROWS_MAX) {
             lengths->values_cut = true;

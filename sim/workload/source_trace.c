@@ -2,7 +2,7 @@
  * where it has them they are taken as they are. Names of adapters and tenants need numbers, bounds and (for a warm start)
  * popularity before the first request, so a trace that has names is read once more, beforehand.
  *
- * Rows that the trace calls failed, and rows without a prompt or an answer, are left out and counted. */
+ * Rows that the trace calls failed are left out and counted; a length of 0 in any other row is refused by the readers. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,7 +22,6 @@ struct replay {
     int64_t row_at_ns;               /* NEVER_NS: no more */
     enum status status;              /* STATUS_OK; or what ended the trace, to be told by the next take */
     uint64_t failed_rows;
-    uint64_t empty_rows;
 };
 
 static const char *const formats[] = {
@@ -122,13 +121,9 @@ static enum status next_request(const struct source *source, struct replay *repl
         replay->row_at_ns = scaled_ns(source->scenario->workload.trace.time_scale, row->at_ns);
         if (replay->row_at_ns > source->duration_ns)
             return STATUS_END;
-        if (row->failed)
-            replay->failed_rows++;
-        else if (((replay->has & TRACE_HAS_PROMPT) != 0 && row->prompt_tokens == 0) ||
-                 ((replay->has & TRACE_HAS_OUTPUT) != 0 && row->output_tokens == 0))
-            replay->empty_rows++;
-        else
+        if (!row->failed)
             return STATUS_OK;
+        replay->failed_rows++;
     }
     return status;
 }
@@ -208,7 +203,6 @@ static enum status open_names(struct source *source, struct replay *replay, stru
     trace_close(replay->trace);
     replay->trace = NULL;
     replay->failed_rows = 0;
-    replay->empty_rows = 0;
     return status == STATUS_OK ? open_trace(source, replay, errors) : status;
 }
 
@@ -369,9 +363,6 @@ static void say_rows(const struct replay *replay, struct notes *notes)
     if (replay->failed_rows > 0)
         notes_say(notes, "Rows left out because the trace says that the request failed: %s.",
                   notes_count(replay->failed_rows, count));
-    if (replay->empty_rows > 0)
-        notes_say(notes, "Rows left out because they have no prompt or no output tokens: %s.",
-                  notes_count(replay->empty_rows, count));
     for (uint32_t i = 0; i < TRACE_SKIP_COUNT; i++) {
         if (info.skipped[i] > 0)
             notes_say(notes, "Lenient reading met lines with: %s (%s).", reasons[i], notes_count(info.skipped[i], count));

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sim/workload/rig.h"
+#include "sim/workload/scene.h"
 #include "workload/arrivals.h"
 
 #define COUNT 200000
@@ -23,7 +23,7 @@ static double gaps[COUNT];
 
 static struct keys_arrivals *keys_of_process(uint32_t kind)
 {
-    rig_scenario(&process.scenario);
+    scene_default(&process.scenario);
     process.scenario.workload.arrivals.process = kind;
     return &process.scenario.workload.arrivals;
 }

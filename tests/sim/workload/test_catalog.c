@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "model/footprint.h"
-#include "sim/workload/rig.h"
+#include "sim/workload/scene.h"
 #include "workload/catalog.h"
 
 static struct scenario scenario;
@@ -18,7 +18,7 @@ static void assert_near(const char *what, double got, double wanted, double tole
 
 static struct keys_adapters *begin(void)
 {
-    rig_scenario(&scenario);
+    scene_default(&scenario);
     return &scenario.workload.adapters;
 }
 
@@ -85,7 +85,7 @@ static void rank_weights_and_traffic_shares_are_kept(void **state)
 
     keys->ranks = (struct key_list){.count = 3, .values = {8, 16, 64}};
     keys->rank_weights = (struct key_list){.count = 3, .values = {5, 3, 2}};
-    rig_add_base(&scenario, 3);
+    scene_add_base(&scenario, 3);
     scenario.pools[1].shape.layers = 64;
     open_catalog(&catalog);
     for (uint32_t index = 1; index <= 1000; index++) {
@@ -111,7 +111,7 @@ static void a_base_without_traffic_gets_no_adapter(void **state)
     struct catalog catalog;
 
     begin();
-    rig_add_base(&scenario, 0);
+    scene_add_base(&scenario, 0);
     open_catalog(&catalog);
     for (uint32_t index = 1; index <= 1000; index++)
         assert_int_equal(catalog_fact(&catalog, index).base.value, 0);
@@ -127,8 +127,8 @@ static void pools_of_one_base_add_up(void **state)
     double share = 0;
 
     begin();
-    rig_add_base(&scenario, 2);
-    rig_add_base(&scenario, 1);
+    scene_add_base(&scenario, 2);
+    scene_add_base(&scenario, 1);
     scenario.pools[2].base_index = 0;
     scenario.bases_count = 2;
     open_catalog(&catalog);
@@ -185,7 +185,7 @@ static void tenants_and_ranks_are_not_in_step(void **state)
 static void popular_lists_all_adapters_by_share(void **state)
 {
     (void)state;
-    const char *path = rig_file("weights", "1\n5\n0\n5\n3\n");
+    const char *path = scene_file("weights", "1\n5\n0\n5\n3\n");
     const uint32_t wanted[] = {2, 4, 5, 1, 3};
     struct keys_adapters *keys = begin();
     struct catalog catalog;
@@ -204,7 +204,7 @@ static void popular_lists_all_adapters_by_share(void **state)
     }
     assert_false(catalog_popular(&catalog, 5, &adapter));
     catalog_close(&catalog);
-    rig_remove(path);
+    scene_remove(path);
 }
 
 /* Every adapter keeps one place, and as many move as the rate says. */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sim/workload/rig.h"
+#include "sim/workload/scene.h"
 #include "workload/lengths.h"
 
 static struct scenario scenario;
@@ -17,7 +17,7 @@ static void assert_near(const char *what, double got, double wanted, double tole
 
 static struct keys_length *prompt_of(uint32_t law, double mean_tokens)
 {
-    rig_scenario(&scenario);
+    scene_default(&scenario);
     scenario.workload.prompt.law = law;
     scenario.workload.prompt.mean_tokens = mean_tokens;
     scenario.workload.prompt.max_tokens = 10000000;
@@ -185,16 +185,16 @@ static void refusals_name_the_key(void **state)
     strcpy(scenario.workload.output.trace_path, "/nowhere/at-all.csv");
     assert_non_null(strstr(refusal(LENGTHS_OUTPUT, STATUS_NOT_FOUND),
                            "workload.output.trace_path: no such file: /nowhere/at-all.csv"));
-    path = rig_file("broken.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,many,44\n");
+    path = scene_file("broken.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,many,44\n");
     strcpy(scenario.workload.output.trace_path, path);
     assert_non_null(strstr(refusal(LENGTHS_OUTPUT, STATUS_CORRUPT), ":2:"));
-    rig_remove(path);
+    scene_remove(path);
 }
 
 static void empirical_draws_each_column_of_the_trace(void **state)
 {
     (void)state;
-    const char *path = rig_file("rows.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+    const char *path = scene_file("rows.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n"
                                             "2023-11-16 18:15:46.6805900,400,44\n"
                                             "2023-11-16 18:15:47.6805900,100,9\n"
                                             "2023-11-16 18:15:48.6805900,300,7\n"
@@ -213,7 +213,7 @@ static void empirical_draws_each_column_of_the_trace(void **state)
     assert_int_equal(lengths_at(&lengths, 0.1), 7);
     assert_int_equal(lengths_at(&lengths, 0.9), 1000);
     lengths_close(&lengths);
-    rig_remove(path);
+    scene_remove(path);
 }
 
 static void empirical_lengths_of_the_real_hour_have_its_mean(void **state)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sim/workload/rig.h"
+#include "sim/workload/scene.h"
 #include "workload/popularity.h"
 #include "workload/rng.h"
 
@@ -160,7 +160,7 @@ static void every_law_is_monotone_and_stays_in_range(void **state)
 static const char *weights_refusal(const char *content, uint32_t count, enum status status)
 {
     static char message[512];
-    const char *path = rig_file("weights", content);
+    const char *path = scene_file("weights", content);
     FILE *errors = fmemopen(message, sizeof(message), "w");
     double *weights = NULL;
 
@@ -168,7 +168,7 @@ static const char *weights_refusal(const char *content, uint32_t count, enum sta
     assert_true((weights != NULL) == (status == STATUS_OK));
     fclose(errors);
     free(weights);
-    rig_remove(path);
+    scene_remove(path);
     return message;
 }
 

@@ -1,11 +1,11 @@
-#include "sim/workload/rig.h"
+#include "sim/workload/scene.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "support.h"
 
-void rig_add_base(struct scenario *scenario, double traffic_share)
+void scene_add_base(struct scenario *scenario, double traffic_share)
 {
     struct scenario_pool *pool = &scenario->pools[scenario->pools_count++];
 
@@ -13,18 +13,18 @@ void rig_add_base(struct scenario *scenario, double traffic_share)
     pool->keys.traffic_share = traffic_share;
     pool->keys.replicas = 1;
     pool->shape = (struct shape){
-        .name = "rig-8b", .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128, .ffn = 14336,
+        .name = "scene-8b", .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128, .ffn = 14336,
         .vocabulary = 128256, .weight_bits = 16,
     };
 }
 
-void rig_scenario(struct scenario *scenario)
+void scene_default(struct scenario *scenario)
 {
     struct keys_workload *keys = &scenario->workload;
 
     *scenario = (struct scenario){.seed = 1, .duration_s = 3600, .requests_max = 1024};
     strcpy(scenario->directory, ".");
-    rig_add_base(scenario, 1);
+    scene_add_base(scenario, 1);
     keys->tenants = 50;
     keys->retry_delay_s = 1;
     keys->trace.time_scale = 1;
@@ -38,7 +38,7 @@ void rig_scenario(struct scenario *scenario)
     keys->sessions = (struct keys_sessions){.users = 100, .think_s = 10, .turns = 5, .grow_prompt = true};
 }
 
-struct source *rig_open(const struct scenario *scenario)
+struct source *scene_open(const struct scenario *scenario)
 {
     struct source *source = NULL;
     enum status status = source_open(scenario, stderr, &source);
@@ -47,7 +47,7 @@ struct source *rig_open(const struct scenario *scenario)
     return source;
 }
 
-const char *rig_refusal(const struct scenario *scenario, enum status status)
+const char *scene_refusal(const struct scenario *scenario, enum status status)
 {
     static char message[4096];
     struct source *source = NULL;
@@ -61,7 +61,7 @@ const char *rig_refusal(const struct scenario *scenario, enum status status)
     return message;
 }
 
-const char *rig_file(const char *name, const char *content)
+const char *scene_file(const char *name, const char *content)
 {
     static char paths[2][256];
     static unsigned next;
@@ -77,7 +77,7 @@ const char *rig_file(const char *name, const char *content)
     return path;
 }
 
-void rig_remove(const char *path)
+void scene_remove(const char *path)
 {
     unlink(path);
 }
