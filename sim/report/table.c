@@ -322,7 +322,7 @@ static void notes_print(FILE *out, const struct summary *summary)
 
     if (summary->facts.warmup_until_ns > 0) {
         snprintf(line, sizeof(line), "warm-up: requests that arrived in the first %.6gs are left out",
-                 (double)summary->facts.warmup_until_ns * 1e-9);
+                 (double)summary->facts.warmup_until_ns / 1e9);
         note_print(out, label, line, strlen(line));
         label = "";
     }
