@@ -402,7 +402,7 @@ static void queues_are_judged_by_their_fate(void **state)
         {"M/M/1 at 0.98 from empty", 0.98, 0, 0, 20000, 0, 0, 0, false},
         {"M/M/1 at 1.1", 1.1, 0, 0, 20000, 0, 0, 0, true},
         {"M/M/1 at 1.1, warm-up of half", 1.1, 0, 0, 30000, 0.5, 0, 0, true},
-        {"M/M/1 at 1.5, short", 1.5, 0, 0, 1000, 0, 0, 0, true},
+        {"M/M/1 at 1.5, short", 1.5, 0, 0, 1500, 0, 0, 0, true},
         {"a day with a peak of 0.95", 0.7, 0.35, 1, 20000, 0, 0, 0, false},
         {"a day overloaded at its peak, which drains", 0.7, 0.6, 1, 20000, 0, 0, 0, false},
         {"half a day, rising to 0.9", 0.5, 0.8, 0.5, 20000, 0, 0, 0, false},
