@@ -8,13 +8,19 @@ static struct cell not_known(void)
     return (struct cell){"n/a"};
 }
 
+static struct cell decimals(double value, int count, const char *unit)
+{
+    struct cell cell;
+
+    snprintf(cell.text, sizeof(cell.text), "%.*f%s", count, value, unit);
+    return cell;
+}
+
 static struct cell digits(double value, const char *unit)
 {
     const double size = fabs(value);
-    struct cell cell;
 
-    snprintf(cell.text, sizeof(cell.text), "%.*f%s", size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value, unit);
-    return cell;
+    return decimals(value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0, unit);
 }
 
 struct cell cell_time(double ns)
@@ -36,6 +42,8 @@ struct cell cell_quantity(double value)
 
     if (!isfinite(value))
         return not_known();
+    if (size > 0 && size < 0.0995)
+        return decimals(value, 3, "");
     if (size < 9999.5)
         return digits(value, "");
     if (size < 999.5e3)
@@ -49,6 +57,8 @@ struct cell cell_percent(double share)
 {
     if (share == 0)
         return (struct cell){"0%"};
+    if (share > 0 && share < 0.5e-4)
+        return (struct cell){"<0.01%"};
     return isfinite(share) ? digits(share * 100, "%") : not_known();
 }
 

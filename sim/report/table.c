@@ -262,8 +262,8 @@ static void use_print(FILE *out, const struct summary *summary)
 {
     fprintf(out, LABEL "KV %s mean, %s max; slots pinned %s; waiting %s mean, %.0f max a replica\n", "use",
             cell_percent(summary->kv_share_mean).text, cell_percent(summary->kv_share_max).text,
-            cell_percent(summary->slots_pinned_share_mean).text, cell_ratio(summary->waiting_mean).text,
-            summary->waiting_max);
+            cell_percent(summary->slots_pinned_share_mean).text, cell_quantity(summary->waiting_mean).text,
+            isfinite(summary->waiting_max) ? summary->waiting_max : 0);
     fprintf(out, LABEL "%s requests/s, %s output tokens/s, %s tokens/s with prompts\n", "rates",
             cell_quantity(summary->requests_per_s).text, cell_quantity(summary->output_tokens_per_s).text,
             cell_quantity(summary->total_tokens_per_s).text);
@@ -293,6 +293,8 @@ static void note_print(FILE *out, const char *label, const char *note, size_t le
 {
     const size_t room = TABLE_COLUMNS - LABEL_COLUMNS;
 
+    while (length > 0 && note[length - 1] == ' ')
+        length--;
     while (length > 0) {
         size_t take = length;
 
@@ -322,7 +324,7 @@ static void notes_print(FILE *out, const struct summary *summary)
 
     if (summary->facts.warmup_until_ns > 0) {
         snprintf(line, sizeof(line), "warm-up: requests that arrived in the first %.6gs are left out",
-                 (double)summary->facts.warmup_until_ns * 1e-9);
+                 (double)summary->facts.warmup_until_ns / 1e9);
         note_print(out, label, line, strlen(line));
         label = "";
     }

@@ -92,7 +92,7 @@ struct columns *columns_open(hid_t group, const struct column *table, uint32_t c
         hid_t dataset = dataset_create(group, &table[i]);
 
         if (dataset < 0) {
-            columns_close(columns, false);
+            columns_close(columns);
             return NULL;
         }
         columns->datasets[i] = dataset;
@@ -170,10 +170,13 @@ static bool chunk_write(struct columns *columns, uint32_t column)
 }
 
 /* Appends the buffered rows; the tail of a chunk that is not full is zeros, beyond the dataset's extent. */
-static bool flush(struct columns *columns)
+bool columns_flush(struct columns *columns)
 {
     const hsize_t rows = columns->rows_written + columns->fill;
 
+    check(columns->rows_written % COLUMNS_CHUNK == 0);
+    if (columns->fill == 0)
+        return true;
     for (uint32_t i = 0; i < columns->count; i++) {
         const size_t used = columns->fill * columns->cell_bytes[i];
 
@@ -194,7 +197,7 @@ void *columns_cell(struct columns *columns, uint32_t column)
 bool columns_row_end(struct columns *columns)
 {
     columns->fill++;
-    return columns->fill < COLUMNS_CHUNK || flush(columns);
+    return columns->fill < COLUMNS_CHUNK || columns_flush(columns);
 }
 
 uint64_t columns_rows(const struct columns *columns)
@@ -202,16 +205,12 @@ uint64_t columns_rows(const struct columns *columns)
     return columns->rows_written + columns->fill;
 }
 
-bool columns_close(struct columns *columns, bool flush_rows)
+void columns_close(struct columns *columns)
 {
-    bool written = true;
-
     if (columns == NULL)
-        return true;
-    if (flush_rows && columns->fill > 0)
-        written = flush(columns);
+        return;
     for (uint32_t i = 0; i < columns->count; i++) {
-        written &= H5Dclose(columns->datasets[i]) >= 0;
+        H5Dclose(columns->datasets[i]);
         free(columns->buffers[i]);
     }
     for (uint32_t i = 0; i < ARRAY_COUNT(columns->zeros); i++)
@@ -224,5 +223,4 @@ bool columns_close(struct columns *columns, bool flush_rows)
     free(columns->shuffled);
     free(columns->deflated);
     free(columns);
-    return written;
 }

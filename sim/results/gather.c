@@ -394,7 +394,7 @@ void gather_summary(const struct gather *gather, const struct run_facts *facts, 
     summary->facts = *facts;
     notes_copy(facts->notes != NULL ? facts->notes : "", summary->notes, sizeof(summary->notes));
     summary->facts.notes = NULL; /* the source's, which may be gone by the time the summary is read */
-    summary->measured_s = (double)(until_ns - from_ns) * 1e-9;
+    summary->measured_s = (double)(until_ns - from_ns) / 1e9;
 
     saturation = saturation_judge(&gather->flow, from_ns, until_ns, facts->end_ns);
     summary->saturated = saturation.saturated;

@@ -154,8 +154,8 @@ static void facts_set(json_t *object, const struct run_facts *facts)
     set(object, "arrivals_end_s", real(seconds_of(facts->arrivals_end_ns)));
     set(object, "end_s", real(seconds_of(facts->end_ns)));
     set(object, "wall_s", real(facts->wall_s));
-    set(object, "little_area_s", real((double)facts->little_area_ns * 1e-9));
-    set(object, "little_sum_s", real((double)facts->little_sum_ns * 1e-9));
+    set(object, "little_area_s", real((double)facts->little_area_ns / 1e9));
+    set(object, "little_sum_s", real((double)facts->little_sum_ns / 1e9));
 #define X(field) set(object, #field, count(facts->field));
     FACT_NUMBERS(X)
 #undef X

@@ -50,8 +50,8 @@
 /* X(name, field of struct latency). A quantile of an unstable run is no property of the fleet and is not shown. */
 #define QUANTILE_LIST(X) X("p50", p50_ns) X("p90", p90_ns) X("p99", p99_ns)
 
-static inline double seconds_of(int64_t ns) { return (double)ns * 1e-9; }
-static inline double ms_of(double ns) { return ns * 1e-6; }
+static inline double seconds_of(int64_t ns) { return (double)ns / 1e9; }
+static inline double ms_of(double ns) { return ns / 1e6; }
 
 /* 16 hexadecimal digits and a zero. */
 #define DIGEST_TEXT_BYTES 17

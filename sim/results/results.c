@@ -187,7 +187,7 @@ enum status results_open(struct results_file *file, const struct scenario *scena
 
 fail:
     results_file_fail(file, "the tables of a variant");
-    columns_close(results->requests, false);
+    columns_close(results->requests);
     if (results->group >= 0)
         H5Gclose(results->group);
     free(results);
@@ -235,7 +235,7 @@ static int64_t mean_ns(uint128 sum_ns, uint64_t count)
     return count > 0 ? (int64_t)(sum_ns / count) : -1;
 }
 
-static bool tenants_write(const struct results *results)
+static void tenants_write(const struct results *results)
 {
     struct columns *columns = table_open(results->group, "tenants", tenant_columns, TENANT_COLUMN_COUNT, false);
     bool written = columns != NULL;
@@ -250,7 +250,11 @@ static bool tenants_write(const struct results *results)
 #undef X
         written = columns_row_end(columns);
     }
-    return columns_close(columns, written) && written;
+    if (written && !columns_flush(columns))
+        written = false;
+    if (!written)
+        results_file_fail(results->file, "tenants"); /* before the close, which forgets the reason */
+    columns_close(columns);
 }
 
 static bool counters_write(const struct results *results, const struct run_facts *facts)
@@ -336,12 +340,14 @@ enum status results_close(struct results *results, const struct run_facts *facts
 
     gather_summary(results->gather, facts, ret_summary);
     if (file != NULL) {
-        if (!columns_close(results->requests, writes(results)))
+        if (writes(results) && !columns_flush(results->requests))
             results_file_fail(file, "requests");
-        if (!columns_close(results->samples, writes(results)))
+        if (writes(results) && !columns_flush(results->samples))
             results_file_fail(file, "samples");
-        if (writes(results) && !tenants_write(results))
-            results_file_fail(file, "tenants");
+        columns_close(results->requests);
+        columns_close(results->samples);
+        if (writes(results))
+            tenants_write(results);
         if (writes(results) && !(counters_write(results, facts) && summary_write(results->group, ret_summary)))
             results_file_fail(file, "the summary of a variant");
         if (H5Gclose(results->group) < 0)

@@ -661,7 +661,7 @@ static void full_disk_is_said_once_and_leaves_the_older_file(void **state)
 static void disk_that_fills_with_the_last_bytes_is_said_too(void **state)
 {
     (void)state;
-    run_on_a_full_disk(20000, 3, "cannot write what was gathered: File too large");
+    run_on_a_full_disk(2000, 0, "cannot write what was gathered: File too large");
 }
 
 static void summary_alone_needs_no_file(void **state)
