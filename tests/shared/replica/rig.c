@@ -249,6 +249,8 @@ static void on_end(struct rig *rig, const struct replica_command *command)
         rig_assert_equal(rig, command->done.tier_found == TIER_BASE, adapter_is_base(request->adapter));
     } else {
         rig_assert(rig, !request->running);
+        rig_assert(rig, command->reason > REFUSE_NONE && command->reason < REFUSE_COUNT);
+        rig->refused[command->reason]++;
     }
     request->live = false;
     rig->live--;
@@ -321,6 +323,7 @@ static void perform(struct rig *rig, const struct replica_command *command)
 static void send(struct rig *rig, struct replica_event *event)
 {
     event->at_ns = rig->at_ns;
+    rig->told++;
     replica_step(rig->replica, event, &rig->out);
     rig_assert(rig, rig->out.count <= COMMANDS_MAX);
     for (uint32_t i = 0; i < rig->out.count; i++)

@@ -72,6 +72,8 @@ struct rig {
     uint64_t admitted[RIG_LOG]; /* ordinals, in order */
     uint32_t admitted_count;
     uint64_t counts[REPLICA_COMMAND_COUNT];
+    uint64_t refused[REFUSE_COUNT]; /* by reason */
+    uint64_t told; /* events so far */
 };
 
 /* Wide limits: nothing binds unless a test says so. */
