@@ -25,8 +25,8 @@
     X(adapters, "N", WHOLE, 1, 1e6, "how many adapters lie in the store")                                             \
     X(slots_bytes, "BYTES", WHOLE, 1, 1e15, "GPU memory for adapters: how many fit")                                  \
     X(host_bytes, "BYTES", WHOLE, 1, 1e15, "host memory for adapters: how many fit")                                  \
-    X(host_bytes_per_s, "RATE", REAL, 1e6, 1e18, "host to GPU; the GPU profile's, or 25 GB/s")                          \
-    X(store_bytes_per_s, "RATE", REAL, 1e6, 1e18, "object store to host; the GPU profile's, or 1 GB/s")                 \
+    X(host_bytes_per_s, "RATE", REAL, 1e6, 1e18, "host to GPU; the GPU profile's, or 25 GB/s")                        \
+    X(store_bytes_per_s, "RATE", REAL, 1e6, 1e18, "object store to host; the GPU profile's, or 1 GB/s")               \
     X(first_byte_ms, "MS", REAL, 0, 1e6, "of the object store; the GPU profile's, or 0")                              \
     X(train_tokens, "N", WHOLE, 1, 1e15, "tokens of the training set: how long a fine-tune takes")                    \
     X(epochs, "N", WHOLE, 1, 1000, "times over the training set; 1")                                                  \

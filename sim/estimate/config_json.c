@@ -78,7 +78,7 @@ static enum status refuse_strangers(const struct reader *reader)
     }
     for (size_t i = 0; i < ARRAY_COUNT(ungated); i++)
         if (strcmp(type, ungated[i]) == 0)
-            return refuse(reader, "model_type", "this family has no gated FFN (gate, up and down), which is all we model");
+            return refuse(reader, "model_type", "this family has no gated FFN, the only one we model");
     for (size_t i = 0; i < ARRAY_COUNT(not_decoders); i++)
         if (strcmp(type, not_decoders[i]) == 0)
             return refuse(reader, "model_type", "not a decoder of text");

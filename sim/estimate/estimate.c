@@ -277,7 +277,7 @@ static void training_time_lines(const struct estimate_question *question, struct
     note(estimate, "N = %s, %s.", whole(parameters).s, parameters_source(question));
     note(estimate, "%s", question->full
                              ? "6ND: forward 2, backward 4 FLOPs a parameter and token (full fine-tuning)."
-                             : "4ND: LoRA needs no gradient of frozen weights (forward 2, backward through activations 2).");
+                             : "4ND: LoRA needs no gradient of frozen weights (forward 2, backward 2).");
 }
 
 static void demand_lines(const struct estimate_question *question, struct estimate *estimate)
