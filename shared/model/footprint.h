@@ -34,8 +34,8 @@ uint64_t footprint_kv_bytes_per_token_gpu(const struct shape *shape, uint32_t tp
 /* modules: bits 1 << enum lora_module. Sum over the modules of d_in + d_out, times layers: parameters a unit of rank. */
 uint64_t footprint_adapter_parameters_per_rank(const struct shape *shape, uint32_t modules);
 uint64_t footprint_adapter_parameters(const struct shape *shape, uint32_t modules, uint32_t rank);
-/* The same with one matrix's share rounded to two significant digits before it is multiplied, as on a napkin: rank 16 of a
- * mean of 13,000 is 208,000 -> 210,000 a matrix. Only of an averaged shape. */
+/* The same with one matrix's share rounded to two significant digits before it is multiplied, as on a napkin: rank 16
+ * of a mean of 13,000 is 208,000 -> 210,000 a matrix. Only of an averaged shape. */
 uint64_t footprint_adapter_parameters_rounded(const struct shape *shape, uint32_t modules, uint32_t rank);
 uint64_t footprint_adapter_bytes(const struct shape *shape, uint32_t modules, uint32_t rank); /* bf16 */
 uint64_t footprint_adapter_tensors(const struct shape *shape, uint32_t modules);              /* A and B a matrix */

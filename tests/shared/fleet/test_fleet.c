@@ -8,8 +8,7 @@
 
 static const uint32_t GPU_GENERATION = 1;
 
-/* ---- a policy that only looks: what the core shows is kept here, the answer is the first of the pool ---- */
-
+/* A policy that only looks: what the core shows is kept here, the answer is the first of the pool. */
 static struct {
     struct fleet_ask ask;
     uint64_t gpu_bits;
@@ -56,8 +55,6 @@ static replica_id pass(struct rig *rig, uint64_t ordinal, adapter_id adapter)
     rig_done(rig, id, replica);
     return replica;
 }
-
-/* ---- the known answer of routing ---- */
 
 enum { KNOWN_ADAPTERS = 300, KNOWN_SERVERS = 4, KNOWN_SLOTS = 40, KNOWN_REQUESTS = 20000 };
 
@@ -123,8 +120,6 @@ static void sticky_homes_hit_0_857_and_round_robin_0_556(void **state)
     /* Requests end at once here, so affinity never overflows: it differs from sticky by its homes and the hot ones. */
     assert_true(known_hit_ratio(&route_affinity, seed) > 0.80);
 }
-
-/* ---- pools ---- */
 
 static void requests_stay_in_the_pool_of_their_base(void **state)
 {
@@ -217,8 +212,6 @@ static void an_adapter_beyond_the_table_is_refused(void **state)
     rig_close(&rig);
 }
 
-/* ---- replicas down and up ---- */
-
 static void a_lost_replica_frees_its_requests_and_comes_back_as_another(void **state)
 {
     (void)state;
@@ -249,8 +242,6 @@ static void a_lost_replica_frees_its_requests_and_comes_back_as_another(void **s
     assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(2, 0)), 9);
     rig_close(&rig);
 }
-
-/* ---- residency ---- */
 
 static void residency_is_shown_by_replica(void **state)
 {
@@ -316,8 +307,6 @@ static void a_new_version_is_nowhere_and_an_old_one_stays_forgotten(void **state
     assert_false(seen.gpu_known);
     rig_close(&rig);
 }
-
-/* ---- hot adapters ---- */
 
 /* `requests` more for adapter 1 among `others` for each, spread over 40 adapters. How often its homes changed. */
 static uint32_t homes_changes;
@@ -462,8 +451,6 @@ static void a_hot_adapter_is_served_by_its_homes_and_no_others(void **state)
     assert_int_equal(__builtin_popcount(used), 3);
     rig_close(&rig);
 }
-
-/* ---- mistakes of the host ---- */
 
 struct mistake {
     struct rig *rig;
