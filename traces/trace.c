@@ -288,7 +288,8 @@ static enum status read_header(struct trace *trace, bool *ret_is_row)
         return STATUS_OK;
     }
     if (!split(trace, &problem, &column)) {
-        trace_say(trace, trace->line.number, column, "%s in the header; correct it", problem);
+        trace_say(trace, trace->line.number, column, "%s in the header%s; correct it, or name the right format", problem,
+                  other_format(trace).text);
         return STATUS_CORRUPT;
     }
     if (!names_keep(trace))
