@@ -63,7 +63,8 @@ static void a_time_before_the_row_above(void **state)
 static void a_time_slightly_back_is_kept_and_counted_when_tolerated(void **state)
 {
     (void)state;
-    const char *text = AZURE "2024-01-01 00:00:01,1,1\n2024-01-01 00:00:00.5,2,2\n2024-01-01 00:00:00.4,3,3\n2024-01-01 00:00:02,4,4\n";
+    const char *text = AZURE "2024-01-01 00:00:01,1,1\n2024-01-01 00:00:00.5,2,2\n"
+                             "2024-01-01 00:00:00.4,3,3\n2024-01-01 00:00:02,4,4\n";
     const struct trace_options tolerant = {.lenient = true, .backward_tolerance_ns = NS_PER_S / 2};
     const struct trace_options strict = {.lenient = false, .backward_tolerance_ns = NS_PER_S / 2};
     struct reading reading = read_bytes(text, strlen(text), NULL, &tolerant);
@@ -125,8 +126,10 @@ static void a_time_that_cannot_be_read(void **state)
     const char *text = AZURE ROW_1 "16.11.2023 18:15,374,44\n" ROW_2;
 
     assert_refuses(text, NULL, "bytes:3:1: TIMESTAMP '16.11.2023 18:15' is not a YYYY-MM-DD HH:MM:SS");
-    assert_refuses(AZURE "2023-02-29 18:15:46,1,1\n", NULL, "bytes:2:1: TIMESTAMP '2023-02-29 18:15:46' is a day that does not exist");
-    assert_refuses(AZURE "2023-11-16 18:15:46+02:00,1,1\n", NULL, "bytes:2:1: TIMESTAMP '2023-11-16 18:15:46+02:00' is not in UTC");
+    assert_refuses(AZURE "2023-02-29 18:15:46,1,1\n", NULL,
+                   "bytes:2:1: TIMESTAMP '2023-02-29 18:15:46' is a day that does not exist");
+    assert_refuses(AZURE "2023-11-16 18:15:46+02:00,1,1\n", NULL,
+                   "bytes:2:1: TIMESTAMP '2023-11-16 18:15:46+02:00' is not in UTC");
     assert_skips(text, 2, TRACE_SKIP_TIME);
 }
 
@@ -172,7 +175,8 @@ static void two_columns_of_one_name(void **state)
 
     assert_int_equal(reading.status, STATUS_CORRUPT);
     assert_says(&reading, "bytes:1:5: two columns are named 'x'; rename one of them");
-    assert_refuses("TIMESTAMP,ContextTokens,TIMESTAMP,GeneratedTokens\n", NULL, "bytes:1:25: two columns are named 'TIMESTAMP'; ");
+    assert_refuses("TIMESTAMP,ContextTokens,TIMESTAMP,GeneratedTokens\n", NULL,
+                   "bytes:1:25: two columns are named 'TIMESTAMP'; ");
 }
 
 static void a_byte_order_mark(void **state)
@@ -288,7 +292,8 @@ static void a_header_and_no_row(void **state)
 static void a_first_line_of_no_format(void **state)
 {
     (void)state;
-    assert_refuses("when,how much\n1,2\n", NULL, "bytes:1:1: 'when,how much' begins no trace format known here; name the format");
+    assert_refuses("when,how much\n1,2\n", NULL,
+                   "bytes:1:1: 'when,how much' begins no trace format known here; name the format");
     assert_refuses("\x1b[31mred\x07\n", NULL, "bytes:1:1: '\\x1b[31mred\\x07' begins no trace format");
 }
 
@@ -297,7 +302,9 @@ static void a_wrong_format_is_told_the_right_one(void **state)
     (void)state;
     assert_refuses("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n1,a,1,5,6,b\n", "azure",
                    "bytes:1:1: 'Timestamp' is no column of the azure format (it looks like the burstgpt format); ");
-    assert_refuses(MOON_1, "azure", "bytes:1:2: a quote inside a cell that does not begin with one in the header (it looks like the mooncake format); ");
+    assert_refuses(MOON_1, "azure",
+                   "bytes:1:2: a quote inside a cell that does not begin with one in the header "
+                   "(it looks like the mooncake format); ");
     assert_refuses(AZURE ROW_1, "mooncake", "bytes:1:1: no JSON object; ");
 }
 
@@ -318,13 +325,15 @@ static void a_quote_that_does_not_close(void **state)
     assert_refuses(text, NULL, "bytes:3:1: a quote that does not close on its line; ");
     assert_skips(text, 2, TRACE_SKIP_SYNTAX);
     assert_refuses(AZURE "2023-11-16 18:15:47,\"374\"5,44\n", NULL, "bytes:2:26: text behind a closing quote; ");
-    assert_refuses(AZURE "2023-11-16 18:15:47,3\"74\",44\n", NULL, "bytes:2:22: a quote inside a cell that does not begin with one; ");
+    assert_refuses(AZURE "2023-11-16 18:15:47,3\"74\",44\n", NULL,
+                   "bytes:2:22: a quote inside a cell that does not begin with one; ");
 }
 
 static void control_bytes_of_a_file_do_not_reach_the_message(void **state)
 {
     (void)state;
-    assert_refuses(AZURE "\x1b]0;title\x07\xc3\xa4,1,1\n", NULL, "bytes:2:1: TIMESTAMP '\\x1b]0;title\\x07\\xc3\\xa4' is not");
+    assert_refuses(AZURE "\x1b]0;title\x07\xc3\xa4,1,1\n", NULL,
+                   "bytes:2:1: TIMESTAMP '\\x1b]0;title\\x07\\xc3\\xa4' is not");
 }
 
 static void a_path_with_control_bytes_does_not_reach_the_message(void **state)
@@ -363,7 +372,8 @@ static void a_json_line_without_a_key(void **state)
     const char *text = MOON_1 "{\"timestamp\": 1, \"output_length\": 5}\n" MOON_1;
 
     assert_refuses(text, NULL, "bytes:2:1: the object has no \"input_length\"; ");
-    assert_refuses(MOON_1 "{\"timestamp\": 1, \"timestamp\": 2}\n", NULL, "bytes:2:29: a key that stands there twice; ");
+    assert_refuses(MOON_1 "{\"timestamp\": 1, \"timestamp\": 2}\n", NULL,
+                   "bytes:2:29: a key that stands there twice; ");
     assert_int_equal(read_text_leniently(text, NULL).info.skipped[TRACE_SKIP_COLUMNS], 1);
 }
 

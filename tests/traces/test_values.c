@@ -17,7 +17,7 @@ static void datetimes_agree_with_counting_the_days(void **state)
 
         for (int month = 1; month <= 12; month++) {
             int days = month_days[month - 1] + (month == 2 && leap);
-            char text[32];
+            char text[64];
             int64_t at_ns;
 
             for (int day = 1; day <= days; day++, day_count++) {
