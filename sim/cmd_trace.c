@@ -15,7 +15,7 @@ enum { EXIT_OK, EXIT_BAD_INPUT, EXIT_USAGE };
 /* Options that take a value, in the order of struct arguments' texts. */
 #define TRACE_OPTIONS(X)                                                                                     \
     X(format, "--format", "FORMAT", "one of the formats below; without it the first line tells")              \
-    X(tolerance, "--backward-tolerance-s", "S", "with --lenient: a time at most S s before the last is taken as equal to it") \
+    X(tolerance, "--backward-tolerance-s", "S", "with --lenient: a time so little before the last is taken as equal to it") \
     X(time, "--time-column", "COLUMN", "csv: name or number (from 1) of the arrival time")                    \
     X(unit, "--time-unit", "UNIT", "csv: s (default), ms, us, ns or datetime")                                \
     X(prompt, "--prompt-column", "COLUMN", "csv: tokens of the prompt")                                       \
@@ -55,8 +55,9 @@ static void print_help(FILE *output)
 #define X(field, flag, value, text) fprintf(output, "  %-23s %-7s %s\n", flag, value, text);
     TRACE_OPTIONS(X)
 #undef X
-    fprintf(output, "  %-31s %s\n  %-31s %s\n  %-31s %s\n", "--lenient", "skip bad lines and count them by reason", "--json",
-            "one JSON object instead of the table", "--help", "this text");
+    fprintf(output, "  %-31s %s\n", "--lenient", "skip bad lines and count them by reason");
+    fprintf(output, "  %-31s %s\n", "--json", "one JSON object instead of the table");
+    fprintf(output, "  %-31s %s\n", "--help", "this text");
     fprintf(output, "\nformats:\n");
     for (size_t i = 0; trace_format_at(i, &name, &about); i++)
         fprintf(output, "  %-13s %s\n", name, about);
@@ -127,7 +128,8 @@ static void print_skips(FILE *output, const struct trace_info *info)
             fprintf(output, "%-10s %s: %s\n", "lenient", grouped(info->skipped[i], count), skips[i].text);
 }
 
-static void print_table(FILE *output, const char *path, const struct trace_info *info, const struct survey_result *result)
+static void print_table(FILE *output, const char *path, const struct trace_info *info,
+                        const struct survey_result *result)
 {
     char count[32];
 
@@ -155,9 +157,9 @@ static void print_table(FILE *output, const char *path, const struct trace_info 
 
 static json_t *json_lengths(const struct survey_lengths *lengths)
 {
-    return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I}", "count", (json_int_t)lengths->count, "mean", lengths->mean, "p50",
-                     (json_int_t)lengths->p50, "p90", (json_int_t)lengths->p90, "p99", (json_int_t)lengths->p99, "max",
-                     (json_int_t)lengths->max);
+    return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I}", "count", (json_int_t)lengths->count, "mean", lengths->mean,
+                     "p50", (json_int_t)lengths->p50, "p90", (json_int_t)lengths->p90, "p99",
+                     (json_int_t)lengths->p99, "max", (json_int_t)lengths->max);
 }
 
 static json_t *json_names(const struct survey_names *names)
@@ -188,8 +190,8 @@ static void print_json(FILE *output, const struct trace_info *info, const struct
     json_t *root = json_pack("{s:s, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:o}", "format", info->format, "rows",
                              (json_int_t)result->rows, "duration_s", (double)result->duration_ns / (double)NS_PER_S,
                              "rate_per_s", result->rate_per_s, "gap_cv", result->gap_cv, "busiest_minute_rows",
-                             (json_int_t)result->busiest_minute_rows, "failed_share", result->failed_share, "lora_share",
-                             result->lora_share, "skipped", json_skips(info));
+                             (json_int_t)result->busiest_minute_rows, "failed_share", result->failed_share,
+                             "lora_share", result->lora_share, "skipped", json_skips(info));
 
     if (result->prompt.count > 0)
         json_object_set_new(root, "prompt_tokens", json_lengths(&result->prompt));
@@ -321,7 +323,8 @@ static enum status survey_file(struct trace *trace, struct survey *survey)
     return status;
 }
 
-static int trace_survey(const struct arguments *arguments, const struct trace_options *options, FILE *output, FILE *errors)
+static int trace_survey(const struct arguments *arguments, const struct trace_options *options, FILE *output,
+                        FILE *errors)
 {
     char message[TRACE_MESSAGE_MAX];
     struct trace *trace;
@@ -336,7 +339,8 @@ static int trace_survey(const struct arguments *arguments, const struct trace_op
     }
     info = trace_info(trace);
     if (names_columns(arguments) && strcmp(info.format, "csv") != 0) {
-        fprintf(errors, "berth-sim trace: columns are named for csv only, and this is %s; add --format csv or leave them out\n",
+        fprintf(errors,
+                "berth-sim trace: columns are named for csv only, and this is %s; add --format csv or leave them out\n",
                 info.format);
         trace_close(trace);
         return EXIT_USAGE;

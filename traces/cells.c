@@ -2,7 +2,7 @@
  * no trace has line breaks in its cells, and a lost quote must not swallow the file. */
 #include "reader.h"
 
-/* The cell whose opening quote is at `at`: takes quotes off in place; NULL when it does not close, else what follows. */
+/* The cell whose opening quote is at `at`: quotes go in place; NULL when it does not close, else what follows. */
 static char *unquote(char *at, const char *end, struct cell *ret_cell)
 {
     char *write = at + 1;

@@ -86,7 +86,7 @@ static enum status stream_cut(struct input *input, const char *kind)
 {
     input->cut = true;
     snprintf(input->problem, sizeof(input->problem),
-             "the %s stream ends early, the file was cut; fetch it again, or choose lenient to use what is there", kind);
+             "the %s stream ends early, the file was cut; fetch it again, or be lenient to use what is there", kind);
     return STATUS_CORRUPT;
 }
 

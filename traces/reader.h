@@ -73,7 +73,7 @@ struct json_value {
 bool json_find(const char *text, size_t length, const char *const *keys, size_t count, struct json_value *ret_values,
                const char **ret_problem, size_t *ret_offset);
 
-/* --- trace.c --- */
+/* --- formats.c, refuse.c, trace.c --- */
 
 struct format_column {
     const char *name;
@@ -123,13 +123,18 @@ struct trace {
 TRACE_FORMATS(X)
 #undef X
 
+/* formats.c: sets trace->format by name or by the first line, then prepares for rows; each says what is wrong. */
+enum status format_find(struct trace *trace, const char *name);
+enum status format_guess(struct trace *trace);
+enum status format_read_header(struct trace *trace, bool *ret_is_row);
+
 /* For tests and fuzzing: the same as trace_open() on bytes in memory, which must outlive the trace. */
 enum status trace_open_bytes(const void *bytes, size_t count, const char *format, const struct trace_options *options,
                              struct trace **ret_trace, char *ret_message);
 
-/* Says what is wrong with the line, or counts it when lenient; always false, so that readers can return it. A broken
- * or short line that no newline ends is a cut one, whatever the caller calls it. `what` says "what; remedy" or "what":
- * then the remedy is the common one. */
+/* refuse.c: says what is wrong with the line, or counts it when lenient; always false, so that readers can return it.
+ * A broken or short line that no newline ends is a cut one, whatever the caller calls it. `what` says "what; remedy" or
+ * "what": then the remedy is the common one. */
 __attribute__((format(printf, 4, 5)))
 bool trace_refuse(struct trace *trace, enum trace_skip skip, size_t column, const char *what, ...);
 /* The same for a value of the line: "Column 'value' problem". */
@@ -138,7 +143,9 @@ bool trace_refuse_cell(struct trace *trace, enum trace_skip skip, uint32_t cell,
 __attribute__((format(printf, 4, 5)))
 void trace_say(struct trace *trace, uint64_t line, size_t column, const char *what, ...);
 
-/* Splits the line and checks that it has as many cells as the header. */
+/* Once a line, since it takes the quotes off in place; cells already split are kept. */
+bool trace_split(struct trace *trace, const char **ret_problem, size_t *ret_column);
+/* The same, and refuses a line that has not as many cells as the header. */
 bool trace_cells(struct trace *trace);
 /* Cell readers of CSV formats, which refuse by themselves. */
 bool trace_read_tokens(struct trace *trace, uint32_t cell, bool zero_is_fine, uint32_t *ret_tokens);

@@ -1,5 +1,5 @@
-/* What a trace looks like, for a person who is about to believe in it: rate, burstiness, lengths, popularity. Fed row by
- * row; memory is fixed but for the names, whose number is bounded. */
+/* What a trace looks like, for a person who is about to believe in it: rate, burstiness, lengths, popularity. Fed row
+ * by row; memory is fixed: the distinct names that are told apart have a bound. */
 #ifndef TRACES_SURVEY_H
 #define TRACES_SURVEY_H
 

@@ -31,8 +31,8 @@ struct trace_row {
     uint64_t line;             /* where it stands, from 1 */
 };
 
-/* For the generic CSV, each by its name in the header or by its number from 1; when all are numbers and the first line's
- * time reads as a time, there is no header. An adapter cell that is empty or 0 is the base. See TRACE_KEYS in sim/scenario/keys.h for the meaning. Empty: absent. */
+/* For the generic CSV, each by its name in the header or by its number from 1; empty: absent. When all are numbers and
+ * the first line's time reads as a time, there is no header. An adapter cell that is empty or 0 is the base. */
 enum trace_time_unit { TRACE_TIME_S, TRACE_TIME_MS, TRACE_TIME_US, TRACE_TIME_NS, TRACE_TIME_DATETIME };
 struct trace_columns {
     char time[TRACE_ID_MAX];

@@ -1,6 +1,6 @@
 /* The LoRA request trace of Alibaba's cluster-trace-v2026-GenAI (GenTD26): image generation, so the lengths of its
- * prompts are characters and are left alone; arrivals, customers (groupId) and how many adapters a request used are what
- * it can tell. */
+ * prompts are characters and are left alone. What it can tell are arrivals, customers (groupId), how many adapters a
+ * request used, and whether it failed. */
 #include "reader.h"
 
 enum { CREATED, TYPE, PREDICT_STATUS, EXECUTION, GROUP, PROMPT, NEGATIVE, IMAGES, STEPS, CHECKPOINT, LORAS };

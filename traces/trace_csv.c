@@ -45,13 +45,14 @@ static bool find_column(struct trace *trace, uint32_t role)
 static bool first_line_is_row(const struct trace *trace)
 {
     const struct cell *cell = &trace->cells[trace->at[TIME]];
+    bool datetime = trace->columns.time_unit == TRACE_TIME_DATETIME;
     int64_t at_ns;
 
     for (uint32_t role = 0; role < ROLES; role++)
         if (role_text(trace, role)[0] != 0 && column_number(role_text(trace, role)) == 0)
             return false;
-    return (trace->columns.time_unit == TRACE_TIME_DATETIME ? value_datetime_ns(cell->text, cell->length, &at_ns)
-                                                            : value_decimal_ns(cell->text, cell->length, 0, &at_ns)) == NULL;
+    return (datetime ? value_datetime_ns(cell->text, cell->length, &at_ns)
+                     : value_decimal_ns(cell->text, cell->length, 0, &at_ns)) == NULL;
 }
 
 static enum status csv_start(struct trace *trace, bool *ret_is_row)

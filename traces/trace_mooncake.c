@@ -36,7 +36,8 @@ static bool mooncake_read(struct trace *trace, struct trace_row *ret_row)
         if (values[i].text == NULL)
             return trace_refuse(trace, TRACE_SKIP_COLUMNS, 1, "the object has no \"%s\"", keys[i]);
         if (values[i].kind != 'n')
-            return refuse_value(trace, i == TIMESTAMP ? TRACE_SKIP_TIME : TRACE_SKIP_LENGTH, i, &values[i], "is no number");
+            return refuse_value(trace, i == TIMESTAMP ? TRACE_SKIP_TIME : TRACE_SKIP_LENGTH, i, &values[i],
+                                "is no number");
     }
     problem = value_decimal_ns(values[TIMESTAMP].text, values[TIMESTAMP].length, 6, &ret_row->at_ns);
     if (problem != NULL)

@@ -46,7 +46,8 @@ struct decimal {
 enum { DECIMAL_DIGITS_MAX = 30, EXPONENT_MAX = 1000000 };
 
 /* Returns where it stopped. */
-static const char *decimal_digits(const char *at, const char *end, bool fraction, uint32_t *count, struct decimal *decimal)
+static const char *decimal_digits(const char *at, const char *end, bool fraction, uint32_t *count,
+                                  struct decimal *decimal)
 {
     for (; at < end && is_digit(*at); at++) {
         if (*count < DECIMAL_DIGITS_MAX) {

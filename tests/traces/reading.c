@@ -85,6 +85,7 @@ char *file_bytes(const char *path, size_t *ret_count)
         fail_msg("cannot open %s: tests run from the root of the repository", path);
     fseek(file, 0, SEEK_END);
     size = ftell(file);
+    check(size >= 0);
     rewind(file);
     bytes = malloc((size_t)size + 1);
     assert_int_equal(fread(bytes, 1, (size_t)size, file), size);

@@ -19,9 +19,10 @@ struct knot {
 
 /* Quantiles of the 19,366 requests of AzureLLMInferenceTrace_conv; straight lines between. */
 static const struct knot azure_prompt[] = {{0, 2}, {0.01, 29}, {0.05, 181}, {0.1, 207}, {0.25, 396}, {0.5, 1020},
-    {0.6, 1071}, {0.7, 1130}, {0.75, 1189}, {0.8, 1315}, {0.9, 2735}, {0.95, 4083}, {0.99, 4142}, {0.999, 6212}, {1, 14050}};
-static const struct knot azure_output[] = {{0, 7}, {0.01, 16}, {0.05, 41}, {0.1, 54}, {0.25, 85}, {0.5, 129}, {0.6, 177},
-    {0.7, 384}, {0.75, 395}, {0.8, 400}, {0.9, 424}, {0.95, 451}, {0.99, 601}, {0.999, 954}, {1, 1000}};
+    {0.6, 1071}, {0.7, 1130}, {0.75, 1189}, {0.8, 1315}, {0.9, 2735}, {0.95, 4083}, {0.99, 4142}, {0.999, 6212},
+    {1, 14050}};
+static const struct knot azure_output[] = {{0, 7}, {0.01, 16}, {0.05, 41}, {0.1, 54}, {0.25, 85}, {0.5, 129},
+    {0.6, 177}, {0.7, 384}, {0.75, 395}, {0.8, 400}, {0.9, 424}, {0.95, 451}, {0.99, 601}, {0.999, 954}, {1, 1000}};
 /* Its requests a minute every ten minutes, with straight lines between; the last holds to the end. */
 static const double azure_minute_rates[] = {232, 292, 336, 467, 352, 300, 236};
 
@@ -198,8 +199,8 @@ static void make_mooncake(const char *directory, const char *name)
         uint32_t prompt = draw_quantile(&stream, azure_prompt);
         uint32_t output = draw_quantile(&stream, azure_output);
 
-        put(file, "{\"timestamp\": %u, \"input_length\": %u, \"output_length\": %u, \"hash_ids\": [0", (unsigned)at_ms, prompt,
-            output);
+        put(file, "{\"timestamp\": %u, \"input_length\": %u, \"output_length\": %u, \"hash_ids\": [0", (unsigned)at_ms,
+            prompt, output);
         for (uint32_t tokens = 512; tokens < prompt; tokens += 512)
             put(file, ", %u", ++block);
         put(file, "]}\n");
@@ -210,7 +211,8 @@ static void make_mooncake(const char *directory, const char *name)
 
 static void make_alibaba_lora(const char *directory, const char *name)
 {
-    static const char *const outcomes[] = {"SUCCEED", "SUCCEED", "SUCCEED", "SUCCEED", "SUCCEED", "SUCCEED", "FAILED", "PENDING"};
+    static const char *const outcomes[] = {"SUCCEED", "SUCCEED", "SUCCEED", "SUCCEED",
+                                          "SUCCEED", "SUCCEED", "FAILED", "PENDING"};
     struct file file = open_file(directory, name);
     uint64_t stream = hash_mix(14);
     double at_s = 9 * 3600;
@@ -228,9 +230,9 @@ static void make_alibaba_lora(const char *directory, const char *name)
         uint32_t checkpoint = draw_zipf(&stream, 20);
         double loras = draw(&stream);
 
-        put(file, "2024-02-29 %02u:%02u:%02u,%s,%s,%u.0,G%04u,%u.0,%s,%u.0,30.0,M%04u,%d\n", second / 3600, second / 60 % 60,
-            second % 60, i % 11 == 3 ? "IMG_2_IMG" : "TXT_2_IMG", outcome, execution_s, group, prompt, negative, images,
-            checkpoint, loras < 0.8 ? 0 : loras < 0.96 ? 1 : 2);
+        put(file, "2024-02-29 %02u:%02u:%02u,%s,%s,%u.0,G%04u,%u.0,%s,%u.0,30.0,M%04u,%d\n", second / 3600,
+            second / 60 % 60, second % 60, i % 11 == 3 ? "IMG_2_IMG" : "TXT_2_IMG", outcome, execution_s, group, prompt,
+            negative, images, checkpoint, loras < 0.8 ? 0 : loras < 0.96 ? 1 : 2);
         at_s += draw_gap(&stream, 0.02);
     }
     close_file(file);
