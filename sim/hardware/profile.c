@@ -3,6 +3,7 @@
  * an installed or a freshly built berth-sim finds the profiles of its own tree from anywhere. */
 #include "hardware/profile.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -144,7 +145,7 @@ static void tell_unknown(struct reader *reader, const char *text, size_t count, 
 
 static void read_pair(struct reader *reader, struct fy_node_pair *pair)
 {
-    struct location top = {.text = &reader->document->text, .count = 1};
+    struct location top = {.text = &reader->document->text};
     struct location at = node_location(reader->document, fy_node_pair_key(pair), top);
     struct fy_node *value = fy_node_pair_value(pair);
     const char *text;
@@ -171,7 +172,7 @@ static void read_pair(struct reader *reader, struct fy_node_pair *pair)
 
 static void read_document(struct reader *reader)
 {
-    struct location whole = {.text = &reader->document->text, .count = 1};
+    struct location whole = {.text = &reader->document->text};
     struct fy_node_pair *pair;
     void *cursor = NULL;
     char missing[512] = "";
@@ -223,8 +224,39 @@ static bool find_above_program(const char *name, char ret_path[PROFILE_PATH_MAX]
     return false;
 }
 
+static int is_profile_file(const struct dirent *entry)
+{
+    return is_path(entry->d_name);
+}
+
+/* "; there are a10g, h100" of the first directory that has any. */
+static void list_profiles(const char *directory, char *ret_text, size_t text_bytes)
+{
+    char beside[PROFILE_PATH_MAX];
+    const char *const places[] = {beside, "scenarios/hardware"};
+    struct dirent **entries;
+    int count = 0;
+
+    snprintf(beside, sizeof(beside), "%s/hardware", directory);
+    ret_text[0] = '\0';
+    for (size_t place = 0; place < ARRAY_COUNT(places) && count <= 0; place++) {
+        count = scandir(places[place], &entries, is_profile_file, alphasort);
+        for (int i = 0; i < count; i++) {
+            size_t used = strlen(ret_text);
+
+            snprintf(ret_text + used, text_bytes - used, "%s%.*s", i == 0 ? "; there are " : ", ",
+                     (int)(strlen(entries[i]->d_name) - strlen(".yaml")), entries[i]->d_name);
+            free(entries[i]);
+        }
+        if (count >= 0)
+            free(entries);
+    }
+}
+
 static enum status find_profile(const char *name, const char *directory, FILE *errors, char ret_path[PROFILE_PATH_MAX])
 {
+    char known[512];
+
     if (is_path(name) || strchr(name, '/') != NULL) {
         bool found = name[0] == '/' ? path_exists(ret_path, PROFILE_PATH_MAX, "", "", name)
                                     : path_exists(ret_path, PROFILE_PATH_MAX, directory, "/", name);
@@ -236,10 +268,9 @@ static enum status find_profile(const char *name, const char *directory, FILE *e
     if (path_exists(ret_path, PROFILE_PATH_MAX, directory, "/hardware/", name) ||
         path_exists(ret_path, PROFILE_PATH_MAX, "scenarios/hardware", "/", name) || find_above_program(name, ret_path))
         return STATUS_OK;
-    fprintf(errors,
-            "no profile is called %s: there is no %s/hardware/%s.yaml, no scenarios/hardware/%s.yaml here, nor in a directory "
-            "above the program\n",
-            name, directory, name, name);
+    list_profiles(directory, known, sizeof(known));
+    fprintf(errors, "no GPU profile is called `%s` in %s/hardware, scenarios/hardware or a tree above the program%s\n", name,
+            directory, known);
     return STATUS_NOT_FOUND;
 }
 

@@ -368,7 +368,7 @@ static void apply_layers(struct applying *applying)
 {
     const struct layers *layers = applying->layers;
     const struct scope root = {SECTION_RUN, POOL_DEFAULTS};
-    struct location top = {.text = &layers->document->text, .count = 1};
+    struct location top = {.text = &layers->document->text};
 
     applying->layer = 1;
     apply_mapping(applying, root, document_root(layers->document), top, "the file");
@@ -461,7 +461,7 @@ static void variant_add(struct variant_list *list, struct name name, struct loca
 
 void variants_find(const struct document *document, struct messages *messages, struct variant_list *ret_list)
 {
-    struct location top = {.text = &document->text, .count = 1};
+    struct location top = {.text = &document->text};
     struct fy_node_pair *pair;
     void *cursor = NULL;
     bool found = false;

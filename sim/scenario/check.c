@@ -111,8 +111,10 @@ static void check_slots(const struct checking *checking, uint32_t index)
                 adapter_rank_max(checking->scenario), (double)adapter_bytes / 1e6, pool->shape.name,
                 keys->slots_bytes / 1e6);
     } else if (keys->max_loras > held) {
-        at = AT(&keys->max_loras, &keys->slots_bytes, &keys->slots_count,
-                &checking->draft->values.workload.adapters.ranks);
+        at = AT(&keys->max_loras, &keys->slots_bytes, &keys->slots_count);
+        /* Nobody who left both at their defaults meant anything by it. */
+        if (at.count == 0 && at.text == checking->top.text)
+            return;
         WARNING(checking, at,
                 "max_loras %llu is more than the %llu adapter%s of rank %u (%.1f MB) that %s hold: such a batch cannot form",
                 (unsigned long long)keys->max_loras, (unsigned long long)held, PLURAL(held),

@@ -73,23 +73,16 @@ close_file:
 
 /* libfyaml takes a value with broken UTF-8 for an empty one, so it is refused before. Returns the offset of the first
  * byte that is no part of a character a person can write; `count` when there is none. */
-static size_t first_bad_byte(const char *bytes, size_t count)
+static size_t first_bad_byte(const char *text, size_t count)
 {
     size_t i = 0;
 
     while (i < count) {
-        unsigned char byte = (unsigned char)bytes[i];
-        size_t length = byte < 0x80 ? 1 : byte < 0xc2 ? 0 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : byte < 0xf5 ? 4 : 0;
+        size_t bytes = character_bytes(text + i, count - i);
 
-        if (length == 0 || length > count - i)
+        if (bytes == 0)
             return i;
-        if (length == 1 && (byte < ' ' || byte == 0x7f) && byte != '\n' && byte != '\r' && byte != '\t')
-            return i;
-        for (size_t j = 1; j < length; j++) {
-            if (begins_character(bytes[i + j]))
-                return i;
-        }
-        i += length;
+        i += bytes;
     }
     return count;
 }

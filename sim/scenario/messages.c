@@ -80,8 +80,14 @@ static void print_line_with_caret(struct location location, struct position posi
     while (until < position.line_count && !begins_character(line[until]))
         until--;
     fprintf(out, "%5zu | %s", position.line, from > 0 ? "..." : "");
-    for (size_t i = from; i < until; i++)
-        fputc((unsigned char)line[i] < ' ' || line[i] == 0x7f ? ' ' : line[i], out);
+    for (size_t i = from, bytes; i < until; i += bytes) {
+        bytes = character_bytes(line + i, until - i);
+        if (bytes == 0 || (bytes == 1 && line[i] < ' '))
+            fputc(bytes == 0 ? '?' : ' ', out);
+        else
+            fwrite(line + i, 1, bytes, out);
+        bytes = bytes == 0 ? 1 : bytes;
+    }
     fprintf(out, "%s\n      | %s", until < position.line_count ? "..." : "", from > 0 ? "   " : "");
     for (size_t i = from; i < at; i++) {
         if (i >= position.line_count || begins_character(line[i]))
@@ -114,7 +120,7 @@ static void message_print(const struct message *message, uint32_t variants_count
         fputc(')', out);
     }
     fputc('\n', out);
-    if (text != NULL && text->bytes != NULL)
+    if (text != NULL && text->bytes != NULL && message->location.count > 0)
         print_line_with_caret(message->location, position, out);
 }
 

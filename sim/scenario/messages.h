@@ -18,7 +18,7 @@ struct text {
     size_t count;
 };
 
-/* Bytes of a text; count 0: a point. `text` NULL: nowhere. The text must live until the messages are printed. */
+/* Bytes of a text; count 0: the place is said, and no line shown. `text` NULL: nowhere. The text must live until the messages are printed. */
 struct location {
     const struct text *text;
     size_t at;

@@ -7,14 +7,9 @@
 #include "scenario/words.h"
 
 /* A resolver writes its errors, already in our look, to a stream: they are told below the key that asked. */
-static void tell_captured(struct messages *messages, struct location at, const char *what, const char *name,
-                          const char *captured)
+static void tell_captured(struct messages *messages, struct location at, const char *key, const char *captured)
 {
-    size_t count = strcspn(captured, "\n");
-    char shown[EXCERPT_MAX];
-
-    messages_add(messages, SEVERITY_ERROR, at, "%s `%s` cannot be used: %.*s", what, excerpt(name, strlen(name), shown),
-                 (int)count, captured);
+    messages_add(messages, SEVERITY_ERROR, at, "%s: %.*s", key, (int)strcspn(captured, "\n"), captured);
 }
 
 static void suggest_shapes(const char *name, char *ret_names, size_t names_bytes, struct suggestion *ret_suggestion)
@@ -68,8 +63,8 @@ static void resolve_base(const struct keys_pool *keys, struct location at, const
         suggest_shapes(keys->base, names, sizeof(names), &suggestion);
         near = suggestion_answer(&suggestion);
         messages_add(messages, SEVERITY_ERROR, at, "no shape is called `%s`%s%s%s; there are %s; or give the path of a config.json",
-                     excerpt(keys->base, strlen(keys->base), shown), near != NULL ? "; did you mean `" : "",
-                     near != NULL ? near : "", near != NULL ? "`?" : "", names);
+                     excerpt(keys->base, strlen(keys->base), shown), near != NULL ? " (did you mean `" : "",
+                     near != NULL ? near : "", near != NULL ? "`?)" : "", names);
         return;
     }
     scenario_path(scenario, keys->base, path);
@@ -77,7 +72,7 @@ static void resolve_base(const struct keys_pool *keys, struct location at, const
     check(errors != NULL);
     if (shape_from_config_json(path, errors, ret_shape) != STATUS_OK) {
         fflush(errors);
-        tell_captured(messages, at, "base", keys->base, captured);
+        tell_captured(messages, at, "base", captured);
     }
     fclose(errors);
     free(captured);
@@ -95,7 +90,7 @@ static void resolve_gpu(const struct draft *draft, uint32_t index, struct locati
     check(errors != NULL);
     if (profile_read(keys->gpu, directory, errors, ret_profile) != STATUS_OK) {
         fflush(errors);
-        tell_captured(messages, at, "gpu", keys->gpu, captured);
+        tell_captured(messages, at, "gpu", captured);
     }
     fclose(errors);
     free(captured);

@@ -72,7 +72,7 @@ struct reading {
 
 static void read_variant(struct reading *reading, const struct layers *layers, const char *name, struct scenario *ret_scenario)
 {
-    const struct location top = {.text = &reading->document.text, .count = 1};
+    const struct location top = {.text = &reading->document.text};
     uint32_t errors_before = reading->messages.errors;
 
     reading->messages.variant = layers->variant != NULL ? name : NULL;

@@ -1,4 +1,5 @@
 /* Text into fields: the one setter of all keys. Numbers are read in full and exactly, or refused with what is wanted. */
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -103,6 +104,15 @@ static bool whole_of(const char *text, size_t count, uint64_t *ret_whole)
     return true;
 }
 
+/* What follows a number looks like a unit: letters, as of GB or s, but not of 0x10 or 1e. */
+static bool has_unit(const char *text, size_t count)
+{
+    if (*text == ' ' || *text == '%')
+        return true;
+    return *text != 'x' && *text != 'X' && *text != 'e' && *text != 'E' && isalpha((unsigned char)text[count - 1]) &&
+           isalpha((unsigned char)*text);
+}
+
 bool number_read(const char *text, size_t count, bool wants_whole, double *ret_value, uint64_t *ret_whole, char *ret_why)
 {
     const char *wanted = wants[wants_whole ? KEY_COUNT : KEY_REAL];
@@ -115,7 +125,7 @@ bool number_read(const char *text, size_t count, bool wants_whole, double *ret_v
     excerpt(text, count, shown);
     if (span == 0)
         return refuse(ret_why, "must be %s, not `%s`", wanted, shown);
-    if (span < count && span > 0 && text[span] != '.')
+    if (span < count && has_unit(text + span, count - span))
         return refuse(ret_why, "must be %s alone, not `%s`: the unit is the last word of the key's name", wanted, shown);
     if (span < count || count >= sizeof(number))
         return refuse(ret_why, "must be %s, not `%s`", wanted, shown);

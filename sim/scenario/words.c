@@ -4,6 +4,22 @@
 
 #include <stdio.h>
 
+size_t character_bytes(const char *text, size_t count)
+{
+    unsigned char first = (unsigned char)text[0];
+    size_t bytes = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+
+    if (bytes == 0 || bytes > count)
+        return 0;
+    if (bytes == 1)
+        return (first < ' ' || first == 0x7f) && first != '\n' && first != '\r' && first != '\t' ? 0 : 1;
+    for (size_t i = 1; i < bytes; i++) {
+        if (begins_character(text[i]))
+            return 0;
+    }
+    return bytes;
+}
+
 const char *excerpt(const char *text, size_t count, char *ret_excerpt)
 {
     const size_t shown_max = EXCERPT_MAX - 8;
@@ -82,6 +98,9 @@ void suggest(struct suggestion *suggestion, const char *name, size_t count)
     if (wanted_count == 0 || count > NAME_MAX_COMPARED)
         return;
     distance = distance_of(suggestion->wanted, wanted_count, name, count);
+    /* duration for duration_s: the unit was forgotten. */
+    if (count > wanted_count && name[wanted_count] == '_' && memcmp(name, suggestion->wanted, wanted_count) == 0)
+        distance = 1;
     if (distance > max_u64(1, wanted_count / 3) || distance >= suggestion->distance)
         return;
     suggestion->distance = distance;

@@ -10,6 +10,9 @@ static inline bool begins_character(char byte)
     return ((unsigned char)byte & 0xc0) != 0x80;
 }
 
+/* Bytes of the UTF-8 character that begins here; 0 when it is broken or cut, or a control character. */
+size_t character_bytes(const char *text, size_t count);
+
 /* Text of a user, short and harmless enough for a message; ret_excerpt has EXCERPT_MAX bytes and is returned. */
 #define EXCERPT_MAX 72
 const char *excerpt(const char *text, size_t count, char *ret_excerpt);
@@ -26,7 +29,7 @@ struct suggestion {
 };
 void suggestion_begin(struct suggestion *suggestion, const char *wanted, size_t count);
 void suggest(struct suggestion *suggestion, const char *name, size_t count);
-/* NULL when nothing is near: one slip in three letters is. */
+/* NULL when nothing is near: one slip in three letters is, and a name without its unit. */
 const char *suggestion_answer(const struct suggestion *suggestion);
 
 #endif
