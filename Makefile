@@ -109,6 +109,11 @@ check-unit: tests ## run the test programs of MODE
 floors: $(B)/libshared.a $(call obj,$(SHARED_SRC) $(TRACES_SRC) $(SIM_SRC) $(SIM_MAIN)) ## who may include whom; no I/O in shared/
 	@tests/floors.sh $(B)
 
+samples: $(B)/traces/samples/make_samples ## make traces/samples anew
+	$< traces/samples
+$(B)/traces/samples/make_samples: $(B)/traces/samples/make_samples.o
+	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
+
 BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
 	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
