@@ -6,8 +6,6 @@
 
 #include "fleet/view.h"
 
-static const uint32_t GPU_GENERATION = 1;
-
 /* A policy that only looks: what the core shows is kept here, the answer is the first of the pool. */
 static struct {
     struct fleet_ask ask;
@@ -39,7 +37,7 @@ static void open_full(struct rig *rig, const struct route_policy *policy)
 
     rig_open(rig, &config);
     for (uint32_t i = 0; i < 8; i++)
-        rig_up(rig, i, GPU_GENERATION, (uint16_t)(i / 2), 0);
+        rig_up(rig, i, 1, (uint16_t)(i / 2), 0);
 }
 
 /* A request that is done at once. */
@@ -452,6 +450,72 @@ static void a_hot_adapter_is_served_by_its_homes_and_no_others(void **state)
     rig_close(&rig);
 }
 
+static void report(struct rig *rig, uint32_t waiting)
+{
+    struct fleet_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.replica_state.replica = replica_id_make(1, 3);
+    event.replica_state.waiting = waiting;
+    event.replica_state.kv_free_permille = 500;
+    rig_send(rig, FLEET_EVENT_REPLICA_STATE, &event);
+}
+
+/* Each act leaves a digest that no act before it left; a tick leaves it as it was. */
+static void the_digest_tells_every_history_apart(void **state)
+{
+    (void)state;
+    uint64_t digests[16];
+    uint32_t count = 0;
+    struct fleet_event tick;
+    struct rig rig;
+
+    memset(&tick, 0, sizeof(tick));
+    open_full(&rig, &route_sticky);
+    digests[count++] = fleet_digest(rig.fleet);
+    report(&rig, 9);
+    digests[count++] = fleet_digest(rig.fleet);
+    report(&rig, 10);
+    digests[count++] = fleet_digest(rig.fleet);
+    pass(&rig, 0, (adapter_id){1, 0});
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_request(&rig, request_id_make(1, 1), (adapter_id){1, 0}, 0);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_done(&rig, request_id_make(1, 1), rig.out.items[0].route.replica);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_request(&rig, request_id_make(2, 2), (adapter_id){1, 0}, 1); /* refused */
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_gpu(&rig, 2, 1, (adapter_id){1, 0}, true);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_host(&rig, 2, (adapter_id){1, 0}, true);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_retire(&rig, (adapter_id){1, 0});
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_down(&rig, 7, 1);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_up(&rig, 7, 2, 3, 0);
+    digests[count++] = fleet_digest(rig.fleet);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (digests[i] == digests[k])
+                fail_msg("acts %u and %u leave the same digest", k, i);
+    rig.at_ns += NS_PER_S;
+    rig_send(&rig, FLEET_EVENT_TICK, &tick);
+    assert_true(fleet_digest(rig.fleet) == digests[count - 1]);
+    rig_close(&rig);
+
+    /* Two adapters of one home: nothing but the command tells them apart. */
+    struct rig other;
+
+    open_full(&rig, &route_sticky);
+    open_full(&other, &route_sticky);
+    pass(&rig, 0, (adapter_id){1, 0});
+    pass(&other, 0, (adapter_id){9, 0});
+    assert_true(fleet_digest(rig.fleet) != fleet_digest(other.fleet));
+    rig_close(&rig);
+    rig_close(&other);
+}
+
 struct mistake {
     struct rig *rig;
     struct fleet_event event;
@@ -575,6 +639,7 @@ int main(void)
         cmocka_unit_test(the_first_requests_of_a_pool_heat_nobody),
         cmocka_unit_test(homes_never_exceed_a_pool_that_shrank),
         cmocka_unit_test(a_hot_adapter_is_served_by_its_homes_and_no_others),
+        cmocka_unit_test(the_digest_tells_every_history_apart),
         cmocka_unit_test(mistakes_of_the_host_stop_the_core),
         cmocka_unit_test(time_does_not_go_back),
         cmocka_unit_test(a_bound_below_the_mean_is_not_a_bound),
