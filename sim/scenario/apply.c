@@ -123,11 +123,11 @@ static void apply_key(struct applying *applying, struct scope scope, const struc
     struct name text;
     char why[WHY_MAX];
 
-    if (origin->layer == applying->layer) {
+    if (origin->layer == applying->layer && !origin->is_inherited) {
         messages_add(applying->messages, SEVERITY_ERROR, key_at, "%s is given twice", key->name);
         return;
     }
-    *origin = (struct origin){.location = at, .layer = applying->layer, .given = true};
+    *origin = (struct origin){.location = at, .layer = applying->layer};
     if (value_text(value, &text)) {
         if (!key_set(key, field, text.text, text.count, why))
             messages_add(applying->messages, SEVERITY_ERROR, at, "%s %s", key->name, why);
@@ -291,8 +291,9 @@ static void apply_pools(struct applying *applying, struct name rest, struct loca
             scope.pool = scope.pool * 10 + (uint32_t)(index.text[i] - '0');
     }
     if (index.count == 0 || scope.pool >= applying->draft->pools_count) {
-        messages_add(applying->messages, SEVERITY_ERROR, key_at, "`%s` is not an entry of pools, which are 0 to %u",
-                     excerpt(index.text, index.count, shown), applying->draft->pools_count - 1);
+        messages_add(applying->messages, SEVERITY_ERROR, key_at, "pools.%s: there %s %u pool%s, counted from 0",
+                     excerpt(index.text, index.count, shown), applying->draft->pools_count == 1 ? "is" : "are",
+                     applying->draft->pools_count, applying->draft->pools_count == 1 ? "" : "s");
         return;
     }
     if (rest.count > 0)
@@ -393,8 +394,11 @@ static void tell_shadowed(struct applying *applying)
                 draft_origin(applying->draft, (struct scope){(enum section_id)id, POOL_DEFAULTS}, key);
             uint32_t own = 0;
 
-            for (uint32_t pool = 0; pool < applying->draft->pools_count; pool++)
-                own += draft_origin(applying->draft, (struct scope){(enum section_id)id, pool}, key)->layer != 0;
+            for (uint32_t pool = 0; pool < applying->draft->pools_count; pool++) {
+                const struct origin *of_entry = draft_origin(applying->draft, (struct scope){(enum section_id)id, pool}, key);
+
+                own += of_entry->layer > 0 && !of_entry->is_inherited;
+            }
             if (origin->layer >= 2 && own == applying->draft->pools_count)
                 messages_add(applying->messages, SEVERITY_ERROR, origin->location,
                              "%s.%s has no effect: each entry of pools has its own; write pools.0.%s%s", section->path,

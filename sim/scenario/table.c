@@ -181,7 +181,7 @@ void draft_inherit(struct draft *draft, uint32_t index)
     draft->values.pools[index] = draft->values.pool;
     memcpy(to, &draft->origins[sections[SECTION_POOL].first], POOL_ORIGINS * sizeof(*to));
     for (uint32_t i = 0; i < POOL_ORIGINS; i++)
-        to[i].layer = 0;
+        to[i].is_inherited = true;
 }
 
 /* The origin of the field that lies at an address in draft->values. */
@@ -213,7 +213,7 @@ struct location draft_where(const struct draft *draft, struct location otherwise
     for (uint32_t i = 0; i < count; i++) {
         const struct origin *origin = origin_of(draft, fields[i]);
 
-        if (origin->given && (latest == NULL || origin->layer > latest->layer))
+        if (origin->layer > 0 && (latest == NULL || origin->layer > latest->layer))
             latest = origin;
     }
     return latest != NULL ? latest->location : otherwise;

@@ -92,11 +92,11 @@ struct scope {
     uint32_t pool; /* index in pools, or POOL_DEFAULTS */
 };
 
-/* Who gave a value last. layer 0: nobody, or inherited; 1: the file; 2: its variant; above: the settings in turn. */
+/* Who gave a value last. layer 0: nobody; 1: the file; 2: its variant; above: the settings in turn. */
 struct origin {
     struct location location;
     uint32_t layer;
-    bool given;
+    bool is_inherited; /* of an entry of pools: given to `pool` */
 };
 
 #define KEY_ONE(...) +1
