@@ -61,12 +61,13 @@ static hid_t dataset_create(hid_t group, const struct column *column)
     hid_t dataset = H5I_INVALID_HID;
 
     /* Equal runs write equal bytes, so no dataset may carry the hour it was made. */
-    if (H5Pset_obj_track_times(plist, false) >= 0 && H5Pset_chunk(plist, 1, &chunk) >= 0 && H5Pset_shuffle(plist) >= 0 &&
-        H5Pset_deflate(plist, DEFLATE_LEVEL) >= 0)
+    if (H5Pset_obj_track_times(plist, false) >= 0 && H5Pset_chunk(plist, 1, &chunk) >= 0 &&
+        H5Pset_shuffle(plist) >= 0 && H5Pset_deflate(plist, DEFLATE_LEVEL) >= 0)
         dataset = H5Dcreate2(group, column->name, type_h5(column->type), space, H5P_DEFAULT, plist, H5P_DEFAULT);
     H5Pclose(plist);
     H5Sclose(space);
-    if (dataset >= 0 && (!attribute_text(dataset, "unit", column->unit) || !attribute_text(dataset, "about", column->about))) {
+    if (dataset >= 0 &&
+        (!attribute_text(dataset, "unit", column->unit) || !attribute_text(dataset, "about", column->about))) {
         H5Dclose(dataset);
         dataset = H5I_INVALID_HID;
     }

@@ -333,7 +333,8 @@ static bool summary_write(hid_t group, const struct summary *summary)
     return written && latencies_write(group, summary);
 }
 
-enum status results_close(struct results *results, const struct run_facts *facts, struct summary *ret_summary, FILE *errors)
+enum status results_close(struct results *results, const struct run_facts *facts, struct summary *ret_summary,
+                          FILE *errors)
 {
     struct results_file *file = results->file;
     enum status status = STATUS_OK;

@@ -23,7 +23,7 @@ struct saturation {
     double growth;              /* of the backlog's line over the window, requests */
     double drift;               /* mean of the net flow in standard errors */
     double late_share;          /* rise a second in the last third over the line's slope */
-    double stay_ratio;          /* mean stay of late arrivals over that of early ones; unfinished ones stay until the end */
+    double stay_ratio;          /* mean stay of late arrivals over that of early ones; the unfinished stay to the end */
 };
 
 /* `end_ns`: of the run, drain included. */

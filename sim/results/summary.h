@@ -98,6 +98,7 @@ struct summary {
     uint64_t timeouts;
     uint64_t unfinished;
     uint64_t by_reason[16];     /* of refused */
+    /* Of completed requests in the measured window. When `saturated`, only count, mean and max may be shown. */
     struct latency latency[CLASS_COUNT][METRIC_COUNT];
     uint64_t good;              /* completed within the objective */
     double goodput_per_s;
@@ -114,12 +115,12 @@ struct summary {
     double kv_share_mean, kv_share_max;
     double slots_pinned_share_mean;
     double gpu_busy_share;
-    double waiting_mean, waiting_max;
+    double waiting_mean, waiting_max; /* at a replica */
     uint64_t preempted_requests;
     uint64_t recomputed_tokens;
     double jain;                /* over tenants: output tokens a second of their requests' time; 1: equal */
     uint64_t tenants_served;
-    /* Saturation. */
+    /* Saturation: results/saturation.h says how it is judged. */
     bool saturated;
     double rho;                 /* offered work over what was done; > 1: the backlog grows */
     double backlog_slope_per_s; /* requests in the system, least squares over the measured window */

@@ -1,198 +1,13 @@
 /* The results file, read back with the HDF5 C API as any other program would. */
-#include "results/results.h"
-#include "support.h"
+#include "sim/results/rig.h"
 
-#include <dirent.h>
 #include <hdf5.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* Two whole chunks and a part of a third. */
-#define ROWS 20000
-
-static char directory[64];
-static char path[128];
-
-static int directory_make(void **state)
-{
-    (void)state;
-    snprintf(directory, sizeof(directory), "build/test-results-%ld", (long)getpid());
-    snprintf(path, sizeof(path), "%s/run.h5", directory);
-    return mkdir(directory, 0777);
-}
-
-static int directory_empty(void **state)
-{
-    (void)state;
-    DIR *entries = opendir(directory);
-    struct dirent *entry;
-    char name[512];
-
-    while ((entry = readdir(entries)) != NULL) {
-        snprintf(name, sizeof(name), "%s/%s", directory, entry->d_name);
-        if (entry->d_name[0] != '.')
-            remove(name);
-    }
-    closedir(entries);
-    return 0;
-}
-
-static int directory_remove(void **state)
-{
-    directory_empty(state);
-    return rmdir(directory);
-}
-
-static uint32_t files_in_directory(void)
-{
-    DIR *entries = opendir(directory);
-    struct dirent *entry;
-    uint32_t count = 0;
-
-    while ((entry = readdir(entries)) != NULL)
-        count += entry->d_name[0] != '.';
-    closedir(entries);
-    return count;
-}
-
-static struct scenario *scenario_make(const char *variant)
-{
-    struct scenario *scenario = calloc(1, sizeof(*scenario));
-
-    strcpy(scenario->name, "files");
-    snprintf(scenario->variant, sizeof(scenario->variant), "%s", variant);
-    scenario->seed = 11;
-    scenario->duration_s = 3600;
-    scenario->slo.ttft_ms = 1000;
-    return scenario;
-}
-
-/* The row with an ordinal, the same whoever asks: statuses, missing instants and blame of every kind. */
-static struct request_row row_make(uint64_t ordinal)
-{
-    uint64_t random = ordinal * 977 + 3;
-    struct request_row row = {
-        .ordinal = ordinal,
-        .at_ns = (int64_t)ordinal * 150000000 + (int64_t)draw_below(&random, 100000000),
-        .admitted_ns = -1,
-        .first_token_ns = -1,
-        .done_ns = -1,
-        .adapter = {(uint32_t)draw_below(&random, 1000), 1 + (uint32_t)draw_below(&random, 3)},
-        .tenant = (uint32_t)draw_below(&random, 7),
-        .base = (uint16_t)draw_below(&random, 2),
-        .replica = (uint16_t)draw_below(&random, 4),
-        .rank = 16,
-        .tier = (uint8_t)draw_below(&random, TIER_COUNT),
-        .prompt_tokens = 1 + (uint32_t)draw_below(&random, 8000),
-        .output_tokens = 1 + (uint32_t)draw_below(&random, 2000),
-        .attempt = (uint32_t)draw_below(&random, 2),
-    };
-
-    if (ordinal % 50 == 0) {
-        row.status = REQUEST_REFUSED;
-        row.reason = 1;
-        row.replica = UINT16_MAX;
-        row.done_ns = row.at_ns;
-        return row;
-    }
-    if (ordinal % 50 == 1) {
-        row.status = REQUEST_UNFINISHED;
-        return row;
-    }
-    row.status = REQUEST_DONE;
-    row.done_ns = row.at_ns;
-    for (uint32_t i = 0; i < BLAME_COUNT; i++) {
-        /* Link times are the same for all, recompute is rare: columns as they are in practice. */
-        row.blame_ns[i] = i == BLAME_LINK        ? 3355443
-                          : i == BLAME_RECOMPUTE ? (ordinal % 1000 == 7 ? 12345678 : 0)
-                                                 : (int64_t)draw_below(&random, 100000000);
-        row.done_ns += row.blame_ns[i];
-    }
-    row.admitted_ns = row.at_ns + row.blame_ns[BLAME_QUEUE];
-    row.first_token_ns = row.admitted_ns;
-    row.recomputed_tokens = row.blame_ns[BLAME_RECOMPUTE] > 0 ? 99 : 0;
-    return row;
-}
-
-static struct replica_sample sample_make(uint32_t index)
-{
-    return (struct replica_sample){
-        .at_ns = NS_PER_S * (1 + index / 4),
-        .replica = index % 4,
-        .waiting = index % 9,
-        .running = index % 31,
-        .loading = index % 3,
-        .kv_share = (float)(index % 100) / 100,
-        .slots_share = 0.5f,
-        .slots_pinned_share = 0.25f,
-        .busy_share = 0.75f,
-        .output_tokens = index,
-        .prefill_tokens = 2 * index,
-        .loads = index % 2,
-        .hits = 10,
-        .misses = 1,
-    };
-}
-
-static const struct run_facts facts = {
-    .warmup_until_ns = 0,
-    .arrivals_end_ns = 3000 * NS_PER_S,
-    .end_ns = 3100 * NS_PER_S,
-    .events = 12345,
-    .digest = UINT64_C(0x00c0ffee00c0ffee),
-    .gpus = 4,
-    .node_hits = 77,
-    .evictions = 55,
-    .notes = "adapters were assigned by a law\n",
-};
-
-static struct results *variant_open(struct results_file *file, const char *name)
-{
-    struct scenario *scenario = scenario_make(name);
-    struct results *results;
-
-    assert_int_equal(results_open(file, scenario, 4, 7, &results), STATUS_OK);
-    free(scenario); /* nothing of it is kept by reference */
-    return results;
-}
-
-static void rows_write(struct results *results, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        /* Out of the order of arrival, as completions are. */
-        struct request_row row = row_make(i ^ 1);
-
-        results_request(results, &row);
-    }
-    for (uint32_t i = 0; i < 100; i++) {
-        struct replica_sample sample = sample_make(i);
-
-        results_sample(results, &sample);
-    }
-}
-
-static void run_write(const char *at, uint64_t rows, bool partial)
-{
-    static struct summary summary;
-    struct results_file *file;
-    struct results *results;
-
-    assert_int_equal(results_file_create(at, "name: files\n# seed=11\n", 11, stderr, &file), STATUS_OK);
-    results = variant_open(file, "sticky");
-    rows_write(results, rows);
-    assert_int_equal(results_close(results, &facts, &summary, stderr), STATUS_OK);
-    assert_int_equal(results_file_close(file, partial, stderr), STATUS_OK);
-}
-
-/* Reading back. */
 
 static hid_t file_open(void)
 {
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t file = H5Fopen(results_path, H5F_ACC_RDONLY, H5P_DEFAULT);
 
     assert_true(file >= 0);
     return file;
@@ -267,14 +82,14 @@ static void requests_read_back_as_they_were_written(void **state)
     uint64_t count;
     hid_t file;
 
-    run_write(path, ROWS, false);
+    results_run_write(results_path, ROWS, false);
     file = file_open();
 #define X(name, value)                                                                                   \
     {                                                                                                    \
         int64_t *values = column_read(file, "variants/sticky/requests/" name, &count);                   \
         assert_int_equal(count, ROWS);                                                                   \
         for (uint64_t i = 0; i < count; i++) {                                                           \
-            struct request_row row = row_make(i ^ 1);                                                    \
+            struct request_row row = results_row(i ^ 1);                                                    \
             if (values[i] != (int64_t)(value))                                                           \
                 fail_msg("%s of row %llu: read %lld, wrote %lld", name, (unsigned long long)i,           \
                          (long long)values[i], (long long)(value));                                      \
@@ -300,7 +115,7 @@ static void blame_columns_add_up_to_the_latency(void **state)
     int64_t *status;
     hid_t file;
 
-    run_write(path, ROWS, false);
+    results_run_write(results_path, ROWS, false);
     file = file_open();
     at_ns = column_read(file, "variants/sticky/requests/at_ns", &count);
     done_ns = column_read(file, "variants/sticky/requests/done_ns", &count);
@@ -362,7 +177,7 @@ static void every_column_is_described_and_compressed_and_has_no_date(void **stat
     struct walk walk = {0};
     hid_t file;
 
-    run_write(path, 100, false);
+    results_run_write(results_path, 100, false);
     file = file_open();
     assert_true(H5Ovisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, object_check, &walk) >= 0);
     assert_int_equal(walk.datasets, 27 + 14 + 7);
@@ -378,7 +193,7 @@ static void file_says_what_made_it(void **state)
     (void)state;
     hid_t file;
 
-    run_write(path, 100, false);
+    results_run_write(results_path, 100, false);
     file = file_open();
     attribute_text_is(file, "/", "format", "berth-results-1");
     attribute_text_is(file, "/", "scenario", "name: files\n# seed=11\n");
@@ -408,7 +223,7 @@ static void samples_tenants_and_counters_are_there(void **state)
     int64_t *values;
     hid_t file;
 
-    run_write(path, ROWS, false);
+    results_run_write(results_path, ROWS, false);
     file = file_open();
     values = column_read(file, "variants/sticky/replicas/prefill_tokens", &count);
     assert_int_equal(count, 100);
@@ -440,16 +255,16 @@ static void two_variants_share_a_file_and_may_be_written_in_turns(void **state)
     int64_t *ordinals;
     hid_t read;
 
-    assert_int_equal(results_file_create(path, "", 1, stderr, &file), STATUS_OK);
-    first = variant_open(file, "evict/lru");
-    second = variant_open(file, ".");
+    assert_int_equal(results_file_create(results_path, "", 1, stderr, &file), STATUS_OK);
+    first = results_variant_open(file, "evict/lru");
+    second = results_variant_open(file, ".");
     for (uint64_t i = 0; i < 9000; i++) {
-        struct request_row row = row_make(i);
+        struct request_row row = results_row(i);
 
         results_request(i % 3 == 0 ? first : second, &row);
     }
-    assert_int_equal(results_close(first, &facts, &summary, stderr), STATUS_OK);
-    assert_int_equal(results_close(second, &facts, &summary, stderr), STATUS_OK);
+    assert_int_equal(results_close(first, &results_facts, &summary, stderr), STATUS_OK);
+    assert_int_equal(results_close(second, &results_facts, &summary, stderr), STATUS_OK);
     assert_int_equal(results_file_close(file, false, stderr), STATUS_OK);
 
     read = file_open();
@@ -471,8 +286,8 @@ static void partial_file_is_whole_and_says_so(void **state)
     uint64_t count;
     hid_t file;
 
-    run_write(path, 8193, true);
-    assert_int_equal(files_in_directory(), 1);
+    results_run_write(results_path, 8193, true);
+    assert_int_equal(results_files_count(), 1);
     file = file_open();
     assert_true(attribute_number(file, "/", "partial") == 1);
     free(column_read(file, "variants/sticky/requests/at_ns", &count));
@@ -488,27 +303,13 @@ static void run_without_requests_leaves_empty_columns(void **state)
     uint64_t count;
     hid_t read;
 
-    assert_int_equal(results_file_create(path, "", 1, stderr, &file), STATUS_OK);
-    assert_int_equal(results_close(variant_open(file, "none"), &facts, &summary, stderr), STATUS_OK);
+    assert_int_equal(results_file_create(results_path, "", 1, stderr, &file), STATUS_OK);
+    assert_int_equal(results_close(results_variant_open(file, "none"), &results_facts, &summary, stderr), STATUS_OK);
     assert_int_equal(results_file_close(file, false, stderr), STATUS_OK);
     read = file_open();
     free(column_read(read, "variants/none/requests/at_ns", &count));
     assert_int_equal(count, 0);
     H5Fclose(read);
-}
-
-static uint64_t file_digest(const char *at, long *ret_bytes)
-{
-    FILE *file = fopen(at, "rb");
-    uint64_t digest = 0;
-    int byte;
-
-    assert_non_null(file);
-    while ((byte = fgetc(file)) != EOF)
-        digest = digest * 1099511628211u + (uint64_t)byte + 1;
-    *ret_bytes = ftell(file);
-    fclose(file);
-    return digest;
 }
 
 static void equal_runs_leave_equal_files(void **state)
@@ -518,205 +319,32 @@ static void equal_runs_leave_equal_files(void **state)
     long bytes;
     long other_bytes;
 
-    snprintf(other, sizeof(other), "%s/other.h5", directory);
-    run_write(path, 10000, false);
-    run_write(other, 10000, false);
-    assert_int_equal(file_digest(path, &bytes), file_digest(other, &other_bytes));
+    snprintf(other, sizeof(other), "%s/other.h5", results_directory);
+    results_run_write(results_path, 10000, false);
+    results_run_write(other, 10000, false);
+    assert_int_equal(results_file_digest(results_path, &bytes), results_file_digest(other, &other_bytes));
     assert_int_equal(bytes, other_bytes);
-}
-
-/* Refusals. */
-
-static char said[4096];
-
-static FILE *errors_open(void)
-{
-    memset(said, 0, sizeof(said));
-    return fmemopen(said, sizeof(said) - 1, "w");
-}
-
-static enum status create_at(const char *at)
-{
-    struct results_file *file = NULL;
-    FILE *errors = errors_open();
-    enum status status = results_file_create(at, "", 1, errors, &file);
-
-    fclose(errors);
-    assert_null(file);
-    return status;
-}
-
-static void file_refuses_a_directory_that_is_not_there(void **state)
-{
-    (void)state;
-    char absent[160];
-
-    snprintf(absent, sizeof(absent), "%s/absent/run.h5", directory);
-    assert_int_equal(create_at(absent), STATUS_IO);
-    assert_non_null(strstr(said, absent));
-    assert_non_null(strstr(said, "No such file or directory"));
-    assert_int_equal(files_in_directory(), 0);
-}
-
-static void file_refuses_the_name_of_a_directory_before_the_run(void **state)
-{
-    (void)state;
-    assert_int_equal(create_at(directory), STATUS_IO);
-    assert_non_null(strstr(said, "it is a directory"));
-}
-
-static void file_refuses_a_directory_without_permission(void **state)
-{
-    (void)state;
-    const bool super_user = geteuid() == 0; /* may write everywhere, so it is nobody for a moment */
-
-    assert_int_equal(chmod(directory, 0555), 0);
-    if (super_user)
-        assert_int_equal(seteuid(65534), 0);
-    assert_int_equal(create_at(path), STATUS_IO);
-    if (super_user)
-        assert_int_equal(seteuid(0), 0);
-    assert_int_equal(chmod(directory, 0777), 0);
-    assert_non_null(strstr(said, "Permission denied"));
-    assert_int_equal(files_in_directory(), 0);
-}
-
-static void variant_of_a_name_already_there_is_refused(void **state)
-{
-    (void)state;
-    static struct summary summary;
-    struct scenario *scenario = scenario_make("twin");
-    struct results_file *file;
-    struct results *first;
-    struct results *second = NULL;
-    FILE *errors = errors_open();
-
-    assert_int_equal(results_file_create(path, "", 1, errors, &file), STATUS_OK);
-    assert_int_equal(results_open(file, scenario, 4, 7, &first), STATUS_OK);
-    assert_int_equal(results_open(file, scenario, 4, 7, &second), STATUS_IO);
-    assert_null(second);
-    assert_int_equal(results_close(first, &facts, &summary, errors), STATUS_IO);
-    assert_int_equal(results_file_close(file, false, errors), STATUS_IO);
-    fclose(errors);
-    free(scenario);
-    assert_non_null(strstr(said, path));
-    assert_int_equal(files_in_directory(), 0);
-}
-
-/* A limit on file sizes stands in for a full disk: the same refusal of write(). Rows that deflate cannot shrink. */
-static void run_on_a_full_disk(uint64_t room_bytes, uint64_t rows, const char *expected)
-{
-    static struct summary summary;
-    struct rlimit limit;
-    struct rlimit small;
-    struct results_file *file;
-    struct results *results;
-    FILE *errors = errors_open();
-    FILE *older = fopen(path, "w");
-    uint64_t random = 5;
-    char *first;
-    long bytes;
-
-    fputs("older", older);
-    fclose(older);
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    small = limit;
-    small.rlim_cur = room_bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    assert_int_equal(results_file_create(path, "", 1, errors, &file), STATUS_OK);
-    results = variant_open(file, "full");
-    for (uint64_t i = 0; i < rows; i++) {
-        struct request_row row = row_make(i % ROWS);
-
-        row.ordinal = draw(&random);
-        row.at_ns = (int64_t)draw_below(&random, 3000 * NS_PER_S);
-        row.status = REQUEST_UNFINISHED;
-        row.done_ns = -1;
-        row.admitted_ns = (int64_t)(draw(&random) >> 1);
-        results_request(results, &row);
-    }
-    (void)results_close(results, &facts, &summary, errors); /* the refusal may come with the last bytes only */
-    assert_int_equal(results_file_close(file, false, errors), STATUS_IO);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    fclose(errors);
-
-    assert_int_equal(summary.unfinished, rows); /* the numbers are not lost with the file */
-    first = strstr(said, expected);
-    if (first == NULL)
-        fail_msg("expected \"%s\", said \"%s\"", expected, said);
-    assert_null(strstr(first + 1, "cannot"));
-    assert_non_null(strstr(said, path));
-    assert_int_equal(files_in_directory(), 1);
-    file_digest(path, &bytes);
-    assert_int_equal(bytes, 5);
-}
-
-static void full_disk_is_said_once_and_leaves_the_older_file(void **state)
-{
-    (void)state;
-    run_on_a_full_disk(1000000, 40000, "cannot write requests: File too large");
-}
-
-static void disk_that_fills_with_the_last_bytes_is_said_too(void **state)
-{
-    (void)state;
-    run_on_a_full_disk(2000, 0, "cannot write what was gathered: File too large");
 }
 
 static void summary_alone_needs_no_file(void **state)
 {
     (void)state;
     static struct summary summary;
-    struct results *results = variant_open(NULL, "none");
+    struct results *results = results_variant_open(NULL, "none");
 
-    rows_write(results, 1000);
-    assert_int_equal(results_close(results, &facts, &summary, stderr), STATUS_OK);
+    results_rows_write(results, 1000);
+    assert_int_equal(results_close(results, &results_facts, &summary, stderr), STATUS_OK);
     assert_int_equal(summary.arrived, 1000);
     assert_int_equal(summary.completed, 960);
     assert_int_equal(summary.refused, 20);
     assert_int_equal(summary.by_reason[1], 20);
     assert_int_equal(summary.unfinished, 20);
-    assert_int_equal(files_in_directory(), 0);
-}
-
-struct attempt {
-    struct results *results;
-    struct request_row row;
-};
-
-static void attempt_request(void *context)
-{
-    struct attempt *attempt = context;
-
-    results_request(attempt->results, &attempt->row);
-}
-
-static void blame_that_does_not_add_up_is_a_mistake_of_ours(void **state)
-{
-    (void)state;
-    static struct summary summary;
-    struct attempt attempt = {variant_open(NULL, "none"), row_make(2)};
-
-    assert_false(check_stops(attempt_request, &attempt));
-    attempt.row.blame_ns[BLAME_DECODE] += 1;
-    assert_true(check_stops(attempt_request, &attempt));
-    attempt.row.blame_ns[BLAME_PREFILL] -= 1; /* the sum is right again */
-    assert_false(check_stops(attempt_request, &attempt));
-    attempt.row = row_make(2);
-    attempt.row.blame_ns[BLAME_DECODE] += attempt.row.blame_ns[BLAME_QUEUE] + 1;
-    attempt.row.blame_ns[BLAME_QUEUE] = -1; /* the sum is right, but no time is negative */
-    assert_true(check_stops(attempt_request, &attempt));
-    attempt.row = row_make(2);
-    attempt.row.tenant = 7;
-    assert_true(check_stops(attempt_request, &attempt));
-    assert_int_equal(results_close(attempt.results, &facts, &summary, stderr), STATUS_OK);
-    assert_int_equal(summary.completed, 2);
+    assert_int_equal(results_files_count(), 0);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, directory_empty)
+#define TEST(name) cmocka_unit_test_teardown(name, results_directory_empty)
     const struct CMUnitTest tests[] = {
         TEST(requests_read_back_as_they_were_written),
         TEST(blame_columns_add_up_to_the_latency),
@@ -727,15 +355,8 @@ int main(void)
         TEST(partial_file_is_whole_and_says_so),
         TEST(run_without_requests_leaves_empty_columns),
         TEST(equal_runs_leave_equal_files),
-        TEST(file_refuses_a_directory_that_is_not_there),
-        TEST(file_refuses_the_name_of_a_directory_before_the_run),
-        TEST(file_refuses_a_directory_without_permission),
-        TEST(variant_of_a_name_already_there_is_refused),
-        TEST(full_disk_is_said_once_and_leaves_the_older_file),
-        TEST(disk_that_fills_with_the_last_bytes_is_said_too),
         TEST(summary_alone_needs_no_file),
-        TEST(blame_that_does_not_add_up_is_a_mistake_of_ours),
     };
 
-    return cmocka_run_group_tests(tests, directory_make, directory_remove);
+    return cmocka_run_group_tests(tests, results_directory_make, results_directory_remove);
 }
