@@ -46,7 +46,7 @@ struct source {
     int64_t timeout_ns;
     bool broken;                /* a take failed: nothing comes any more */
     char message[TRACE_MESSAGE_MAX];
-    struct notes notes;
+    struct notes *notes;        /* composed anew whenever they are asked for */
 };
 
 /* The luck of one request: a number in (0, 1) for each choice, drawn whether needed or not, so that the k-th request's

@@ -103,10 +103,10 @@ static void say_retries(const struct source *source, struct notes *notes)
                   notes_count(source->retries_lost, lost), notes_count(source->retries.room, bound));
 }
 
-/* Composed when asked, since the counts grow with the run; the text is memory of the source, not its state. */
+/* Composed when asked, since the counts grow with the run. */
 const char *source_notes(const struct source *source)
 {
-    struct notes *notes = (struct notes *)(uintptr_t)&source->notes;
+    struct notes *notes = source->notes;
 
     notes_clear(notes);
     source->kind->say(source, notes);

@@ -39,6 +39,11 @@ static enum status open_parts(struct source *source, FILE *errors)
     uint32_t retries_room = scenario->workload.retries_max > 0 ? (uint32_t)scenario->requests_max : 0;
     enum status status = heap_open(&source->retries, retries_room, sizeof(struct arrival), retry_before);
 
+    source->notes = calloc(1, sizeof(*source->notes));
+    if (source->notes == NULL) {
+        fprintf(errors, "workload: not enough memory\n");
+        return STATUS_FULL;
+    }
     if (status != STATUS_OK) {
         fprintf(errors, "workload.retries_max: not enough memory for %u pending retries (requests_max)\n", retries_room);
         return status;
@@ -87,6 +92,7 @@ void source_close(struct source *source)
     lengths_close(&source->prompt);
     lengths_close(&source->output);
     heap_close(&source->retries);
+    free(source->notes);
     rng_streams_close(&source->streams);
     free(source);
 }
