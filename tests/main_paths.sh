@@ -40,7 +40,7 @@ cat >"$work/config.json" <<'CONFIG'
 CONFIG
 $sim estimate --config "$work/config.json" --rank 16 --json >"$work/e.json" 2>"$work/err"
 near "estimate: from a config.json" "$(json_number "$work/e.json" adapter_parameters)" 41943040 0
-refuses "estimate: an unknown shape is named" 1 "llama-9b" $sim estimate --shape llama-9b
+refuses "estimate: an unknown shape is named" 2 "llama-9b" $sim estimate --shape llama-9b
 
 # Help, policies, keys.
 passes "every verb has help" sh -c "for v in run scenario estimate policies trace replay; do $sim \$v --help >/dev/null || exit 1; done"

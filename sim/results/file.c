@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 #include "results/attributes.h"
-
-#ifndef BERTH_VERSION
-#define BERTH_VERSION "0.1"
-#endif
+#include "version.h"
 
 void results_file_fail(struct results_file *file, const char *what)
 {

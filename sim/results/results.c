@@ -171,7 +171,10 @@ enum status results_open(struct results_file *file, const struct scenario *scena
     if (file != NULL) {
         group_name(scenario->variant, name, sizeof(name));
         results->group = results_group_create(file->variants, name);
-        if (results->group < 0 || !attribute_text(results->group, "name", scenario->variant))
+        if (results->group < 0 || !attribute_text(results->group, "name", scenario->variant) ||
+            !attribute_f64(results->group, "slo_ttft_ms", scenario->slo.ttft_ms) ||
+            !attribute_f64(results->group, "slo_tpot_ms", scenario->slo.tpot_ms) ||
+            !attribute_f64(results->group, "slo_e2e_s", scenario->slo.e2e_s))
             goto fail;
         results->requests = table_open(results->group, "requests", request_columns, REQUEST_COLUMN_COUNT, true);
         if (results->requests == NULL)
