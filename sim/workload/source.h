@@ -41,8 +41,8 @@ int64_t source_next_at_ns(struct source *source);
 /* Takes it. STATUS_OK, or what the trace said (STATUS_CORRUPT, STATUS_IO) with source_message(). */
 enum status source_take(struct source *source, struct arrival *ret_arrival);
 /* The host tells what became of a request: of every one that has a session, and of every one that was refused or timed
- * out where workload.retries_max > 0 (telling more does no harm). May create a new arrival >= at_ns: what was refused or
- * timed out is tried again while its attempt < retries_max, and only then is it over for its session. */
+ * out where workload.retries_max > 0 (telling more does no harm). May create a new arrival >= at_ns: what was refused
+ * or timed out is tried again while its attempt < retries_max, and only then is it over for its session. */
 void source_finished(struct source *source, const struct arrival *arrival, int64_t at_ns, enum request_outcome outcome);
 const char *source_message(const struct source *source);
 
