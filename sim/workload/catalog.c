@@ -74,8 +74,8 @@ static enum status start_changes(struct catalog *catalog, const struct keys_adap
     double sum_per_s = (keys->drift_per_h + keys->churn_per_h + keys->update_per_h) * per_s;
 
     if (sum_per_s > CATALOG_CHANGES_PER_S_MAX) {
-        fprintf(errors, "workload.adapters: drift_per_h, churn_per_h and update_per_h make %.3g changes a second over %u "
-                        "adapters; at most %.0e\n", sum_per_s, catalog->count, CATALOG_CHANGES_PER_S_MAX);
+        fprintf(errors, "workload.adapters: drift_per_h, churn_per_h and update_per_h make %.3g changes a second over "
+                        "%u adapters; at most %.0e\n", sum_per_s, catalog->count, CATALOG_CHANGES_PER_S_MAX);
         return STATUS_INVALID;
     }
     catalog->drift = change_start(&streams->of[RNG_DRIFT], keys->drift_per_h * per_s);
@@ -155,7 +155,8 @@ static enum status open_order(struct catalog *catalog, const struct scenario *sc
     if (keys->law != KEY_ADAPTER_EMPIRICAL)
         return order_by_law(catalog, keys);
     if (keys->counts_path[0] == '\0') {
-        fprintf(errors, "workload.adapters.counts_path: is empty; the empirical law needs a file with one weight a line\n");
+        fprintf(errors, "workload.adapters.counts_path: is empty; the empirical law needs a file with one weight a "
+                        "line\n");
         return STATUS_INVALID;
     }
     scenario_path(scenario, keys->counts_path, path);

@@ -85,8 +85,8 @@ static uint32_t most_behind(const double *shares, const double *given, uint32_t 
     return best;
 }
 
-/* Walks down the popularity. A base takes the next adapter when its requests are furthest behind its share; its adapters
- * then take the ranks in turn. Turns are counted per base, or an even number of bases would sort ranks by base. */
+/* Walks down the popularity. A base takes the next adapter when its requests are furthest behind its share; its
+ * adapters take the ranks in turn. Turns are counted per base, or an even number of bases would sort ranks by base. */
 static void assign_bases_and_ranks(struct catalog *catalog, const struct rank_shares *ranks)
 {
     double base_given[POOLS_MAX] = {0};
@@ -109,7 +109,7 @@ static void assign_bases_and_ranks(struct catalog *catalog, const struct rank_sh
     }
 }
 
-/* Multiples of the golden ratio fill the unit interval evenly at every length, and fall in step with no cycle of ranks. */
+/* Multiples of the golden ratio fill the unit interval evenly at every length, and are in step with no cycle of ranks. */
 static void assign_tenants(struct catalog *catalog)
 {
     for (uint32_t i = 0; i < catalog->count; i++) {

@@ -1,5 +1,6 @@
-/* A binary heap of plain values in an array of fixed room: what comes first is at the top. The order must be total over
- * the values' contents, or equal ones indistinguishable: then what comes out does not depend on the order of going in. */
+/* A binary heap of plain values in an array of fixed room: what comes first is at the top. The order must be total
+ * over the values' contents, or equal ones indistinguishable: then what comes out does not depend on the order of going
+ * in. */
 #ifndef WORKLOAD_HEAP_H
 #define WORKLOAD_HEAP_H
 

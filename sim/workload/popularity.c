@@ -157,7 +157,8 @@ static enum status read_lines(FILE *file, const char *path, uint32_t count, FILE
         return STATUS_IO;
     }
     if (found != count) {
-        fprintf(errors, "%s: holds %u weights, but workload.adapters.count is %u; make them equal\n", path, found, count);
+        fprintf(errors, "%s: holds %u weights, but workload.adapters.count is %u; make them equal\n", path, found,
+                count);
         return STATUS_INVALID;
     }
     if (!(sum > 0) || !isfinite(sum)) {

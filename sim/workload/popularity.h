@@ -1,5 +1,5 @@
-/* Laws of popularity over ranks 0 .. count - 1, the most popular first. One uniform number gives one rank, by inversion:
- * a smaller number never gives a less popular rank. */
+/* Laws of popularity over ranks 0 .. count - 1, the most popular first. One uniform number gives one rank, by
+ * inversion: a smaller number never gives a less popular rank. */
 #ifndef WORKLOAD_POPULARITY_H
 #define WORKLOAD_POPULARITY_H
 

@@ -1,5 +1,5 @@
-/* Named random streams. A purpose has its own generator, seeded by the scenario's seed and the purpose's name, so that a
- * new draw in one model moves no other. Laws turn ONE uniform number into one value by inversion: the k-th request's
+/* Named random streams. A purpose has its own generator, seeded by the scenario's seed and the purpose's name, so that
+ * a new draw in one model moves no other. Laws turn ONE uniform number into one value by inversion: the k-th request's
  * prompt is the k-th number of "prompts", and a variant with another law still shares its luck with the first. */
 #ifndef WORKLOAD_RNG_H
 #define WORKLOAD_RNG_H

@@ -12,8 +12,8 @@ static void law_text(const struct keys_adapters *keys, char *text, size_t room)
         snprintf(text, room, "by a Zipf law with exponent %s", alpha);
         break;
     case KEY_ADAPTER_POWER:
-        snprintf(text, room, "by the power law of S-LoRA's generator with exponent %s (1 is uniform, less is more skewed)",
-                 alpha);
+        snprintf(text, room, "by the power law of S-LoRA's generator with exponent %s (1 is uniform, less is more "
+                             "skewed)", alpha);
         break;
     case KEY_ADAPTER_UNIFORM:
         snprintf(text, room, "uniformly");

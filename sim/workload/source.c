@@ -45,7 +45,8 @@ static enum status open_parts(struct source *source, FILE *errors)
         return STATUS_FULL;
     }
     if (status != STATUS_OK) {
-        fprintf(errors, "workload.retries_max: not enough memory for %u pending retries (requests_max)\n", retries_room);
+        fprintf(errors, "workload.retries_max: not enough memory for %u pending retries (requests_max)\n",
+                retries_room);
         return status;
     }
     status = lengths_open(&source->prompt, scenario, LENGTHS_PROMPT, errors);

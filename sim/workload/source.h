@@ -40,18 +40,21 @@ void source_close(struct source *source); /* accepts NULL */
 int64_t source_next_at_ns(struct source *source);
 /* Takes it. STATUS_OK, or what the trace said (STATUS_CORRUPT, STATUS_IO) with source_message(). */
 enum status source_take(struct source *source, struct arrival *ret_arrival);
-/* The host tells what became of a request that had a session (or may be retried); may create a new arrival >= at_ns. */
+/* The host tells what became of a request: of every one that has a session, and of every one that was refused or timed
+ * out where workload.retries_max > 0 (telling more does no harm). May create a new arrival >= at_ns: what was refused
+ * or timed out is tried again while its attempt < retries_max, and only then is it over for its session. */
 void source_finished(struct source *source, const struct arrival *arrival, int64_t at_ns, enum request_outcome outcome);
 const char *source_message(const struct source *source);
 
-/* Facts of an adapter that was given, valid while it may be in flight. */
+/* Facts of an adapter (not of the base), the same for all its versions. */
 struct adapter_fact source_adapter(const struct source *source, adapter_id adapter);
 /* Adapter indexes are 1..source_adapters_max(), tenants 0..source_tenants_max() - 1: bounds known at open. */
 uint32_t source_adapters_max(const struct source *source);
 uint32_t source_tenants_max(const struct source *source);
 /* The adapters by popularity at the start, most popular first (version as first given); false past the end. */
 bool source_popular(const struct source *source, uint32_t rank, adapter_id *ret_adapter);
-/* A version or an adapter that will never be asked for again, one a call; false when there is none to tell. */
+/* A version that will never be asked for again, one a call; false when there is none to tell. To be emptied after each
+ * source_take(), which makes the changes that are due. Requests for the version may still be in flight. */
 bool source_retired(struct source *source, adapter_id *ret_adapter);
 /* What the report must say: that adapters were assigned by a law, which trace file was used, lines skipped ...; one
  * sentence a line; owned by the source. */

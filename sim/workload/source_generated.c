@@ -66,15 +66,16 @@ static void say_process(const struct keys_arrivals *keys, struct notes *notes)
                          "coefficient of variation is %s.", rate, notes_real(keys->cv, cv));
         break;
     case KEY_PROCESS_MMPP:
-        notes_say(notes, "Arrivals are generated: a Poisson process of %s a second on average that comes in bursts of %s "
-                         "times the rate outside.", rate, notes_real(keys->burst_ratio, ratio));
+        notes_say(notes, "Arrivals are generated: a Poisson process of %s a second on average that comes in bursts of "
+                         "%s times the rate outside.", rate, notes_real(keys->burst_ratio, ratio));
         break;
     case KEY_PROCESS_EVEN:
         notes_say(notes, "Arrivals are generated: evenly spaced, %s a second on average.", rate);
         break;
     }
     if (keys->diurnal_amplitude > 0 || keys->weekend_ratio < 1 || keys->weekend_ratio > 1)
-        notes_say(notes, "The rate follows the hours of a week that starts on a Monday; its average is over that week.");
+        notes_say(notes, "The rate follows the hours of a week that starts on a Monday; its average is over that "
+                         "week.");
 }
 
 static void generated_say(const struct source *source, struct notes *notes)

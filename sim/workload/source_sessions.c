@@ -1,6 +1,7 @@
-/* Closed loop: each user asks, waits for the answer, thinks and asks again, so that a slow fleet is asked less. A session
- * is a conversation with one adapter; after its last turn the user starts another. What a user does depends on the seed,
- * the user and the turn alone, never on the order in which the fleet answers: two policies meet the same users. */
+/* Closed loop: each user asks, waits for the answer, thinks and asks again, so that a slow fleet is asked less. A
+ * session is a conversation with one adapter; after its last turn the user starts another. What a user does depends on
+ * the seed, the user and the turn alone, never on the order in which the fleet answers: two policies meet the same
+ * users. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -46,8 +47,8 @@ static double unit_of(const struct source *source, enum rng_purpose purpose, uin
 static void think(struct source *source, uint32_t index, int64_t now_ns)
 {
     struct sessions *sessions = source->state;
-    double think_s = source->scenario->workload.sessions.think_s;
-    double wait_ns = -log(unit_of(source, RNG_THINK, index, sessions->users[index].request)) * think_s * (double)NS_PER_S;
+    double mean_ns = source->scenario->workload.sessions.think_s * (double)NS_PER_S;
+    double wait_ns = -log(unit_of(source, RNG_THINK, index, sessions->users[index].request)) * mean_ns;
     struct thought thought = {.user = index};
 
     if (wait_ns > (double)(source->duration_ns - now_ns))
@@ -180,7 +181,8 @@ static void sessions_say(const struct source *source, struct notes *notes)
     char turns[NOTES_NUMBER_MAX];
 
     notes_say(notes, "Closed loop: %s users wait for each answer and think %s s on average before they ask again, so a "
-                     "slower fleet is asked less.", notes_count(keys->users, users), notes_real(keys->think_s, think_s));
+                     "slower fleet is asked less.",
+              notes_count(keys->users, users), notes_real(keys->think_s, think_s));
     notes_say(notes, "A session is with one adapter and has %s turns on average%s.", notes_real(keys->turns, turns),
               keys->grow_prompt ? "; each prompt contains the turns before it" : "");
     source_say_law(source, notes, "");

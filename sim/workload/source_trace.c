@@ -1,8 +1,8 @@
-/* Requests of a trace, streamed: one row ahead. Where the trace has no lengths or adapters the scenario's laws give them;
- * where it has them they are taken as they are. Names of adapters and tenants need numbers, bounds and (for a warm start)
- * popularity before the first request, so a trace that has names is read once more, beforehand.
+/* Requests of a trace, streamed: one row ahead. Where the trace has no lengths or adapters the scenario's laws give
+ * them; where it has them they are taken as they are. Names of adapters and tenants need numbers, bounds and (for a warm
+ * start) popularity before the first request, so a trace that has names is read once more, beforehand.
  *
- * Rows that the trace calls failed are left out and counted; a length of 0 in any other row is refused by the readers. */
+ * Rows that the trace calls failed are left out and counted; the readers refuse a length of 0 in any other row. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -66,8 +66,10 @@ static enum status read_columns(const struct keys_trace *keys, struct trace_colu
         const char *text;
         char *column;
     } parts[] = {
-        {"time_column", keys->time_column, columns.time},       {"prompt_column", keys->prompt_column, columns.prompt},
-        {"output_column", keys->output_column, columns.output}, {"adapter_column", keys->adapter_column, columns.adapter},
+        {"time_column", keys->time_column, columns.time},
+        {"prompt_column", keys->prompt_column, columns.prompt},
+        {"output_column", keys->output_column, columns.output},
+        {"adapter_column", keys->adapter_column, columns.adapter},
         {"tenant_column", keys->tenant_column, columns.tenant},
     };
 
@@ -365,7 +367,8 @@ static void say_rows(const struct replay *replay, struct notes *notes)
                   notes_count(replay->failed_rows, count));
     for (uint32_t i = 0; i < TRACE_SKIP_COUNT; i++) {
         if (info.skipped[i] > 0)
-            notes_say(notes, "Lenient reading met lines with: %s (%s).", reasons[i], notes_count(info.skipped[i], count));
+            notes_say(notes, "Lenient reading met lines with: %s (%s).", reasons[i],
+                      notes_count(info.skipped[i], count));
     }
 }
 

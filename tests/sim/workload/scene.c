@@ -1,6 +1,5 @@
 #include "sim/workload/scene.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -66,10 +65,9 @@ const char *scene_file(const char *name, const char *content)
     static char paths[2][256];
     static unsigned next;
     char *path = paths[next++ % ARRAY_COUNT(paths)];
-    const char *directory = getenv("TMPDIR");
     FILE *file;
 
-    snprintf(path, sizeof(paths[0]), "%s/berth-%ld-%s", directory != NULL ? directory : "/tmp", (long)getpid(), name);
+    snprintf(path, sizeof(paths[0]), "build/scene-%ld-%s", (long)getpid(), name);
     file = fopen(path, "w");
     assert_non_null(file);
     fputs(content, file);

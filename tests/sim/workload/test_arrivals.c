@@ -209,7 +209,8 @@ static void the_day_peaks_at_its_hour_and_the_weekend_is_lower(void **state)
     for (uint32_t hour = 0; hour < 168; hour++) {
         /* The weekly mean of five days of 1 and two of 0.4 is 5.8 / 7. */
         double height = (hour / 24 < 5 ? 1 : 0.4) * 7 / 5.8;
-        double swing = 0.5 / RADIANS_PER_H * (sin(RADIANS_PER_H * (hour % 24 + 1 - 15.0)) - sin(RADIANS_PER_H * (hour % 24 - 15.0)));
+        double from = RADIANS_PER_H * (hour % 24 - 15.0);
+        double swing = 0.5 / RADIANS_PER_H * (sin(from + RADIANS_PER_H) - sin(from));
         double wanted = 3600 * height * (1 + swing);
 
         chi += (hours[hour] - wanted) * (hours[hour] - wanted) / wanted;

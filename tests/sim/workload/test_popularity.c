@@ -43,7 +43,8 @@ static void assert_draws_follow_shares(const struct popularity *popularity, uint
     assert_near("sum of shares", shares, 1, 1e-9);
     q = gsl_cdf_chisq_Q(chi, cells - 1);
     if (q < 1e-4)
-        fail_msg("chi-square %g over %u cells: %g (law %u, alpha %g)", chi, cells, q, popularity->law, popularity->alpha);
+        fail_msg("chi-square %g over %u cells: %g (law %u, alpha %g)", chi, cells, q, popularity->law,
+                 popularity->alpha);
 }
 
 /* S-LoRA's generator, n = 200: the known shares of the top adapter and of the top ten. */

@@ -412,7 +412,8 @@ static void refusals_are_said(void **state)
                            "/nowhere/weights: cannot be opened (workload.adapters.counts_path): No such file"));
     keys = begin();
     keys->output.min_tokens = 5000;
-    assert_non_null(strstr(scene_refusal(&scenario, STATUS_INVALID), "workload.output: min_tokens 5000 is above max_tokens 2000"));
+    assert_non_null(strstr(scene_refusal(&scenario, STATUS_INVALID),
+                           "workload.output: min_tokens 5000 is above max_tokens 2000"));
 }
 
 static void closing_nothing_is_fine(void **state)
