@@ -23,6 +23,7 @@
 #include "replica/replica.h"
 
 #define NO_BARRIER UINT64_MAX
+#define WEIGHT_MAX 1000000u /* counters stay below 2^64 for 2^44 tokens */
 
 enum request_state {
     REQUEST_FREE,    /* the slot is the host's to name */

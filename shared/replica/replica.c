@@ -3,8 +3,6 @@
  * with the arithmetic, before it becomes state. */
 #include "replica/internal.h"
 
-#define WEIGHT_MAX 1000000u /* counters stay below 2^64 for 2^44 tokens */
-
 enum status replica_config_validate(const struct replica_config *config, const char **ret_field)
 {
     const struct cache_config *slots = &config->slots;
