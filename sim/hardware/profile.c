@@ -35,19 +35,6 @@ struct reader {
     bool title_seen;
 };
 
-static bool scalar_text(struct fy_node *node, const char **ret_text, size_t *ret_count)
-{
-    node = node_behind_alias(node);
-    if (node == NULL || !fy_node_is_scalar(node))
-        return false;
-    *ret_text = fy_node_get_scalar(node, ret_count);
-    if (*ret_text == NULL) {
-        *ret_text = "";
-        *ret_count = 0;
-    }
-    return true;
-}
-
 static bool text_is(const char *text, size_t count, const char *name)
 {
     return strlen(name) == count && memcmp(text, name, count) == 0;
@@ -64,7 +51,7 @@ static void read_value(struct reader *reader, const struct profile_key *key, str
     double value;
     uint64_t unused;
 
-    if (!scalar_text(node, &text, &count))
+    if (!node_text(node, &text, &count))
         messages_add(reader->messages, SEVERITY_ERROR, at, "%s.value must be a number", key->name);
     else if (!number_read(text, count, false, &value, &unused, why))
         messages_add(reader->messages, SEVERITY_ERROR, at, "%s.value %s", key->name, why);
@@ -95,14 +82,14 @@ static void read_number(struct reader *reader, const struct profile_key *key, st
         struct fy_node *value = fy_node_pair_value(pair);
         char shown[EXCERPT_MAX];
 
-        if (!scalar_text(fy_node_pair_key(pair), &text, &count)) {
+        if (!node_text(fy_node_pair_key(pair), &text, &count)) {
             messages_add(reader->messages, SEVERITY_ERROR, at, "a key must be a word");
         } else if (text_is(text, count, "value") && !has_value) {
             has_value = true;
             read_value(reader, key, value, at);
         } else if (text_is(text, count, "source") && !has_source) {
             has_source = true;
-            if (!scalar_text(value, &text, &count) || count == 0 || count > SOURCE_MAX)
+            if (!node_text(value, &text, &count) || count == 0 || count > SOURCE_MAX)
                 messages_add(reader->messages, SEVERITY_ERROR, at, "%s.source must say where the number comes from", key->name);
         } else {
             messages_add(reader->messages, SEVERITY_ERROR, at, "`%s` is unknown or given twice in %s: it has value and source",
@@ -121,7 +108,7 @@ static void read_title(struct reader *reader, struct fy_node *node, struct locat
     size_t count;
 
     reader->title_seen = true;
-    if (!scalar_text(node, &text, &count) || count == 0 || count >= sizeof(reader->profile->title))
+    if (!node_text(node, &text, &count) || count == 0 || count >= sizeof(reader->profile->title))
         messages_add(reader->messages, SEVERITY_ERROR, key_at, "title must be the GPU's name, shorter than %zu bytes",
                      sizeof(reader->profile->title));
     else
@@ -152,7 +139,7 @@ static void read_pair(struct reader *reader, struct fy_node_pair *pair)
     size_t count;
     size_t i = 0;
 
-    if (!scalar_text(fy_node_pair_key(pair), &text, &count)) {
+    if (!node_text(fy_node_pair_key(pair), &text, &count)) {
         messages_add(reader->messages, SEVERITY_ERROR, at, "a key must be a word");
         return;
     }

@@ -48,21 +48,13 @@ static bool name_is(struct name name, const char *text)
 static void apply_path(struct applying *applying, struct scope scope, struct name path, struct location key_at,
                        struct value value);
 
-/* The text of a scalar; an absent value is an empty text. False for lists and mappings. */
+/* The text of a scalar or of a setting; false for lists and mappings. */
 static bool value_text(struct value value, struct name *ret_text)
 {
-    struct fy_node *node = node_behind_alias(value.node);
-
-    if (value.node == NULL) {
-        *ret_text = (struct name){value.text, value.text_count};
-        return value.text != NULL;
-    }
-    if (node == NULL || !fy_node_is_scalar(node))
-        return false;
-    ret_text->text = fy_node_get_scalar(node, &ret_text->count);
-    if (ret_text->text == NULL)
-        *ret_text = (struct name){"", 0};
-    return true;
+    if (value.node != NULL)
+        return node_text(value.node, &ret_text->text, &ret_text->count);
+    *ret_text = (struct name){value.text, value.text_count};
+    return value.text != NULL;
 }
 
 static struct location value_location(const struct applying *applying, struct value value, struct location key_at)

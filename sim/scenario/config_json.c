@@ -227,7 +227,8 @@ enum status shape_from_config_json(const char *path, FILE *errors, struct shape 
     }
     root = json_loadb(text.bytes, text.count, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) {
-        struct location at = {.text = &text, .at = min_u64((uint64_t)(error.position > 0 ? error.position - 1 : 0), text.count)};
+        size_t after = error.position > 0 ? (size_t)error.position : 1;
+        struct location at = {.text = &text, .at = min_u64(after - 1, text.count), .count = 1};
 
         messages_add(messages, SEVERITY_ERROR, at, "is not JSON: %s", error.text);
         messages_print(messages, 0, errors);

@@ -191,6 +191,7 @@ enum status document_open(const char *path, struct messages *messages, struct do
     }
     fy_diag_set_collect_errors(diag, true);
     status = parse(ret_document, diag, messages);
+    fy_diag_reset_error(diag); /* frees what was collected, which the last unref does not */
     fy_diag_unref(diag);
     if (status == STATUS_OK && !fy_node_is_mapping(document_root(ret_document))) {
         struct location first = node_location(ret_document, document_root(ret_document), location_of_file(text));
@@ -225,6 +226,19 @@ struct fy_node *node_behind_alias(struct fy_node *node)
         node = fy_node_resolve_alias(node);
     }
     return node;
+}
+
+bool node_text(struct fy_node *node, const char **ret_text, size_t *ret_count)
+{
+    node = node_behind_alias(node);
+    if (node == NULL || !fy_node_is_scalar(node))
+        return false;
+    *ret_text = fy_node_get_scalar(node, ret_count);
+    if (*ret_text == NULL) {
+        *ret_text = "";
+        *ret_count = 0;
+    }
+    return true;
 }
 
 struct location node_location(const struct document *document, struct fy_node *node, struct location fallback)

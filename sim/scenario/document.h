@@ -25,6 +25,8 @@ struct fy_node *document_root(const struct document *document);
 
 /* An alias stands for the node it names; NULL when there is none or only itself. */
 struct fy_node *node_behind_alias(struct fy_node *node);
+/* The text of a scalar, aliases followed; an absent one is an empty text. False for lists, mappings and aliases of nothing. */
+bool node_text(struct fy_node *node, const char **ret_text, size_t *ret_count);
 /* Scalars know their place; other nodes stand where `fallback` says: at their key. */
 struct location node_location(const struct document *document, struct fy_node *node, struct location fallback);
 

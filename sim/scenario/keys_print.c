@@ -77,6 +77,7 @@ static json_t *default_json(const struct key *key, const void *field)
     const char *name;
     size_t count;
     json_t *array;
+    bool is_choice;
 
     switch (key->kind) {
     case KEY_COUNT:
@@ -86,7 +87,8 @@ static json_t *default_json(const struct key *key, const void *field)
     case KEY_FLAG:
         return json_boolean(*(const bool *)field);
     case KEY_CHOICE:
-        check(choice_at(key->choices, *(const uint32_t *)field, &name, &count));
+        is_choice = choice_at(key->choices, *(const uint32_t *)field, &name, &count);
+        check(is_choice);
         return json_stringn(name, count);
     case KEY_LIST:
         array = json_array();

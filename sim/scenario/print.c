@@ -2,6 +2,7 @@
 #include "scenario/print.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 
 #include "scenario/memory.h"
 
@@ -34,15 +35,39 @@ static void print_variant(FILE *out, const struct scenario *scenario)
             scenario->variant, source_name(scenario), (unsigned long long)scenario->workload.adapters.count,
             (unsigned long long)scenario->workload.tenants, scenario->duration_s, scenario->warmup_s, scenario->fleet.route,
             (unsigned long long)scenario->seed);
+}
+
+/* The pools as text, which the caller frees: variants often have the same. */
+static char *pools_text(const struct scenario *scenario)
+{
+    char *text;
+    size_t count;
+    FILE *out = open_memstream(&text, &count);
+
+    check(out != NULL);
     for (uint32_t i = 0; i < scenario->pools_count; i++)
         print_pool(out, scenario, &scenario->pools[i]);
+    fclose(out);
+    return text;
 }
 
 void scenario_set_print(FILE *out, const char *path, const struct scenario_set *set)
 {
+    char *last = NULL;
+
     fprintf(out, "%s: %s, %u variant%s, no error\n", path, set->items[0].name, set->count, set->count == 1 ? "" : "s");
-    for (uint32_t i = 0; i < set->count; i++)
+    for (uint32_t i = 0; i < set->count; i++) {
+        char *pools = pools_text(&set->items[i]);
+
         print_variant(out, &set->items[i]);
+        if (last == NULL || strcmp(last, pools) != 0)
+            fputs(pools, out);
+        else
+            fprintf(out, "  pools as above\n");
+        free(last);
+        last = pools;
+    }
+    free(last);
 }
 
 static json_t *pool_json(const struct scenario *scenario, const struct scenario_pool *pool)

@@ -152,8 +152,12 @@ static void number_bases(struct scenario *scenario)
 /* A pool without a name is called by its base and its GPU. */
 static void name_pool(struct scenario_pool *pool)
 {
-    if (pool->keys.name[0] == '\0')
-        snprintf(pool->keys.name, sizeof(pool->keys.name), "%s/%s", pool->shape.name, pool->profile.name);
+    char name[SHAPE_NAME_MAX + PROFILE_NAME_MAX + 2];
+
+    if (pool->keys.name[0] != '\0')
+        return;
+    snprintf(name, sizeof(name), "%s/%s", pool->shape.name, pool->profile.name);
+    strcpy(pool->keys.name, name);
 }
 
 void scenario_resolve(const struct draft *draft, struct location top, struct messages *messages,

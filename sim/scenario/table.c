@@ -189,6 +189,7 @@ static const struct origin *origin_of(const struct draft *draft, const void *fie
 {
     size_t offset = (size_t)((const char *)field - (const char *)&draft->values);
     uint32_t pool = POOL_DEFAULTS;
+    const struct origin *found = NULL;
 
     check(offset < sizeof(draft->values));
     if (offset >= offsetof(struct draft_values, pools)) {
@@ -196,14 +197,14 @@ static const struct origin *origin_of(const struct draft *draft, const void *fie
         offset = offset - offsetof(struct draft_values, pools) - pool * sizeof(struct keys_pool) +
                  offsetof(struct draft_values, pool);
     }
-    for (uint32_t id = 0; id < SECTION_COUNT; id++) {
+    for (uint32_t id = 0; id < SECTION_COUNT && found == NULL; id++) {
         for (uint32_t i = 0; i < sections[id].keys_count; i++) {
             if (sections[id].offset + sections[id].keys[i].offset == offset)
-                return &draft->origins[origin_index((struct scope){(enum section_id)id, pool}, i)];
+                found = &draft->origins[origin_index((struct scope){(enum section_id)id, pool}, i)];
         }
     }
-    check(!"the field of a key");
-    return NULL;
+    check(found != NULL);
+    return found;
 }
 
 struct location draft_where(const struct draft *draft, struct location otherwise, const void *const *fields, uint32_t count)
