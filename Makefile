@@ -32,7 +32,6 @@ TRACES_SRC := $(sort $(wildcard traces/*.c))
 SIM_SRC    := $(sort $(wildcard sim/*/*.c))
 SIM_MAIN   := $(sort $(wildcard sim/*.c))
 TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c))
-TEST_LIB   := $(sort $(filter-out $(TEST_SRC) tests/bench/%,$(wildcard tests/*.c tests/*/*.c tests/*/*/*.c)))
 BENCH_SRC  := $(sort $(wildcard tests/bench/*.c))
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 TESTS      := $(patsubst %.c,$(B)/%,$(TEST_SRC))
@@ -52,7 +51,6 @@ $(B)/tests/%.o:  CPPFLAGS := -Ishared -Itraces -Isim -Itests $(HOST_CPPFLAGS) $(
 $(B)/libshared.a: $(call obj,$(SHARED_SRC))
 $(B)/libtraces.a: $(call obj,$(TRACES_SRC))
 $(B)/libsim.a:    $(call obj,$(SIM_SRC))
-$(B)/libtest.a:   $(call obj,$(TEST_LIB))
 %.a:
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -63,8 +61,14 @@ $(B)/bin/berth-sim: $(call obj,$(SIM_MAIN)) $(B)/libsim.a $(B)/libtraces.a $(B)/
 	@echo "  LINK $@"
 	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
 
-$(B)/tests/%: $(B)/tests/%.o $(B)/libtest.a $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
-	@$(CC) $(LDFLAGS) -Wl,-u,check_failed -o $@ $^ $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
+# A test program is its file, the other files of its folder (rigs), and tests/support.c.
+.SECONDEXPANSION:
+rig_of = $(call obj,$(filter-out test_% $(patsubst $(B)/%,%,$(1))/test_%,$(wildcard $(patsubst $(B)/%,%,$(1))/*.c)))
+$(B)/tests/%: $(B)/tests/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
+	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
+
+# Profiles are tested with the rig of scenarios.
+$(B)/tests/sim/hardware/test_profile: $(B)/tests/sim/scenario/rig.o
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

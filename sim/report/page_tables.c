@@ -182,12 +182,15 @@ static const char *const class_names[CLASS_COUNT] = {
     [CLASS_STORE] = "from the object store",
 };
 
+/* goal 0: none. */
 static void goal_cell(FILE *out, double ratio, double goal, bool saturated)
 {
     if (saturated)
         fputs("<td class=\"unstable\">unstable</td>", out);
     else if (isnan(ratio))
         fputs("<td>–</td>", out);
+    else if (goal == 0)
+        fprintf(out, "<td>%.2f</td>", ratio);
     else
         fprintf(out, "<td class=\"%s\">%.2f %s</td>", ratio <= goal ? "met" : "missed", ratio,
                 ratio <= goal ? "✓ met" : "✗ missed");
@@ -196,10 +199,14 @@ static void goal_cell(FILE *out, double ratio, double goal, bool saturated)
 static void goal_row(FILE *out, enum request_class class, enum metric metric, const struct summary *summaries, uint32_t count)
 {
     bool e2e = metric == METRIC_E2E;
-    double goal = e2e ? GOAL_E2E_OVER_BASE : GOAL_TTFT_OVER_BASE;
+    /* A fetch from the object store takes longer than a prompt: it is shown, and nobody promises it. */
+    double goal = class == CLASS_STORE ? 0 : e2e ? GOAL_E2E_OVER_BASE : GOAL_TTFT_OVER_BASE;
 
-    fprintf(out, "<tr><th scope=\"row\">%s, %s <small>goal %.2f</small></th>", e2e ? "end to end" : "first token",
-            class_names[class], goal);
+    fprintf(out, "<tr><th scope=\"row\">%s, %s ", e2e ? "end to end" : "first token", class_names[class]);
+    if (goal > 0)
+        fprintf(out, "<small>goal %.2f</small></th>", goal);
+    else
+        fputs("<small>no goal</small></th>", out);
     for (uint32_t v = 0; v < count; v++)
         goal_cell(out, e2e ? summaries[v].e2e_over_base[class] : summaries[v].ttft_over_base[class], goal,
                   summaries[v].saturated);
