@@ -65,7 +65,7 @@ $(B)/bin/berth-sim: $(call obj,$(SIM_MAIN)) $(B)/libsim.a $(B)/libtraces.a $(B)/
 .SECONDEXPANSION:
 rig_of = $(call obj,$(filter-out test_% $(patsubst $(B)/%,%,$(1))/test_%,$(wildcard $(patsubst $(B)/%,%,$(1))/*.c)))
 $(B)/tests/%: $(B)/tests/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
-	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
+	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
 
 # Profiles are tested with the rig of scenarios.
 $(B)/tests/sim/hardware/test_profile: $(B)/tests/sim/scenario/rig.o
