@@ -1,6 +1,6 @@
-/* The cache proper: who is present, who may leave, how much is free. All sums (used, pinned, evictable, digest) are kept as
- * entries change, so every question but cache_check() is O(1), and every change costs what the policy's order costs.
- * What leaves is the policy's choice; that it may leave is checked here. */
+/* The cache proper: who is present, who may leave, how much is free. All sums (used, pinned, evictable, digest) are
+ * kept as entries change, so every question but cache_check() is O(1), and every change costs what the policy's order
+ * costs. What leaves is the policy's choice; that it may leave is checked here. */
 #include "cache/cache.h"
 
 #include "base/hash.h"
@@ -164,8 +164,9 @@ static bool may_leave(const struct slot *slot)
 
 static uint64_t share_of(const struct slot *slot)
 {
-    return hash_mix(slot->salt ^ ((uint64_t)slot->pins << 3 | (uint64_t)slot->ready << 2 | (uint64_t)slot->doomed << 1 |
-                                  (uint64_t)slot->fresh));
+    unsigned flags = (unsigned)slot->ready << 2 | (unsigned)slot->doomed << 1 | (unsigned)slot->fresh;
+
+    return hash_mix(slot->salt ^ ((uint64_t)slot->pins << 3 | flags));
 }
 
 /* After anything about a present entry has changed: brings the evictable sums and the digest up to date. */

@@ -58,10 +58,13 @@ enum cache_room cache_room(const struct cache *cache, uint64_t bytes);
 /* Evicts the policy's victim and says which it was. There must be one (checked): ask cache_room() first. */
 adapter_id cache_evict_one(struct cache *cache, uint32_t *ret_entry, uint64_t *ret_bytes);
 
-/* Takes room for a load: the adapter must be absent and cache_room() CACHE_FITS (checked). LOADING, pins 0. Counts a miss. */
+/* Takes room for a load: the adapter must be absent and cache_room() CACHE_FITS (checked). LOADING, pins 0; counts a
+ * miss. */
 uint32_t cache_insert(struct cache *cache, adapter_id adapter, uint64_t bytes);
-bool cache_arrived(struct cache *cache, uint32_t entry); /* LOADING -> READY; true when a doomed entry went with this */
-void cache_failed(struct cache *cache, uint32_t entry);  /* LOADING -> absent; must be unpinned */
+/* LOADING -> READY. True when a doomed entry went with this. */
+bool cache_arrived(struct cache *cache, uint32_t entry);
+/* LOADING -> absent; must be unpinned. */
+void cache_failed(struct cache *cache, uint32_t entry);
 /* Retired by its owner. READY and unpinned: gone at once, true, even if the scan holds it. Otherwise it is doomed:
  * cache_find() no longer answers it, and it goes when both its load and its last pin have ended; false. */
 bool cache_drop(struct cache *cache, uint32_t entry);
@@ -71,7 +74,8 @@ void cache_pin(struct cache *cache, uint32_t entry);
 /* Unpinning what is not pinned is a caller's bug and stops the program. True when a doomed entry went with this. */
 bool cache_unpin(struct cache *cache, uint32_t entry);
 /* A use for the policy's sake. The first touch after an insertion is the one that caused it: not a hit, not told to the
- * policy. So hits + coalesced + misses is the number of uses, once every load has been used. Returns whether it was a hit. */
+ * policy. So hits + coalesced + misses is the number of uses, once every load has been used. Returns whether it was a
+ * hit. */
 bool cache_touch(struct cache *cache, uint32_t entry);
 
 /* A scan over waiting work protects what earlier work needs: held entries count as pinned until the next scan begins. */
@@ -84,7 +88,7 @@ void cache_hold(struct cache *cache, uint32_t entry);
 enum cache_answer { CACHE_HIT, CACHE_MISS, CACHE_LOADING, CACHE_WAIT, CACHE_NEVER };
 enum cache_answer cache_acquire(struct cache *cache, adapter_id adapter, uint64_t bytes, adapter_id *victims,
                                 uint32_t victims_max, uint32_t *ret_victims, uint32_t *ret_entry);
-/* Unpins by name, for callers of cache_acquire(). Of a doomed entry and its successor of the same name, the doomed first. */
+/* Unpins by name, for callers of cache_acquire(); of a doomed entry and its successor of the same name, the doomed. */
 void cache_release(struct cache *cache, adapter_id adapter);
 
 uint64_t cache_used(const struct cache *cache);     /* in the unit, loading included */

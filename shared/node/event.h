@@ -25,7 +25,7 @@ struct node_event {
         struct {
             adapter_id adapter;
             uint64_t bytes;
-            uint64_t want; /* the asker's own number; comes back in READY */
+            uint64_t want; /* the asker's own number, unique in the node while it lasts; comes back in READY or LOST */
         } want, unwant;
         struct {
             adapter_id adapter;
@@ -39,14 +39,25 @@ _Static_assert(sizeof(struct node_event) == 64, "a node event is 64 bytes");
 #define NODE_COMMANDS(X)                                                                          \
     X(FETCH) /* bring an adapter from the object store to host memory; FETCHED or FAILED */       \
     X(READY) /* the want can be copied; pinned until its UNWANT; reason: enum tier found there */ \
-    X(DROP)  /* host memory of this adapter is free; statement */                                 \
-    X(LOST)  /* the want failed (the fetch did, or it was retired); statement; no UNWANT follows */
+    X(DROP)  /* host memory of this adapter is free; statement; reason: enum node_drop */         \
+    X(LOST)  /* the want failed; statement; no UNWANT follows; reason: enum node_lost */
 enum node_command_kind {
     NODE_COMMAND_NONE,
 #define X(name) NODE_COMMAND_##name,
     NODE_COMMANDS(X)
 #undef X
     NODE_COMMAND_COUNT
+};
+
+enum node_drop {
+    NODE_DROP_EVICTED = 1, /* another needs the room */
+    NODE_DROP_RETIRED,
+    NODE_DROP_PASSED /* larger than the tier, and nobody wants it any more */
+};
+
+enum node_lost {
+    NODE_LOST_FETCH_FAILED = 1,
+    NODE_LOST_RETIRED
 };
 
 struct node_command {

@@ -2,7 +2,11 @@
  * adapter cause one FETCH, and all of them get READY. A want that finds every byte pinned waits; it does not fail. An
  * adapter larger than the whole tier is passed through: fetched for its wants alone and dropped after the last UNWANT
  * (it is counted against loads, never against the capacity). More READYs than a step may say are said in the next:
- * node_wakeup_at_ns() then equals the event's at_ns. */
+ * node_wakeup_at_ns() then equals the event's at_ns.
+ *
+ * Fetches begin in order of their first wants, each when it has room and fewer than fetches_max are in flight: a large
+ * one is not overtaken, so it does not starve. RETIRED loses every want that has no READY yet; wants of the same
+ * version that come while its last copies go on are lost too. Then the node has forgotten it, and nobody may ask. */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
@@ -19,10 +23,10 @@ struct node_config {
 
 struct node_state {
     uint64_t used_bytes;
-    uint32_t adapters;
+    uint32_t adapters; /* in the tier, being fetched included */
     uint32_t fetching;
     uint32_t waiting; /* wants without READY */
-    struct cache_counts cache;
+    struct cache_counts cache; /* passing through included; blocked: fetches that found no room at first */
 };
 
 size_t node_bytes(const struct node_config *config);

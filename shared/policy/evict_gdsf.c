@@ -1,5 +1,5 @@
-/* Greedy-Dual-Size-Frequency (Cherkasova, HP Labs 1998): key = L + hits * cost / size, the smallest key leaves, and L rises
- * to it. So it keeps what is used often, dear to reload and small, and L ages what is no longer used.
+/* Greedy-Dual-Size-Frequency (Cherkasova, HP Labs 1998): key = L + hits * cost / size, the smallest key leaves, and L
+ * rises to it. So it keeps what is used often, dear to reload and small, and L ages what is no longer used.
  *
  * Bounds. Keys are fixed point with 16 fraction bits. cost <= 2^48 ns (three days) and hits <= 2^32 by saturation, so
  * hits * cost * 2^16 <= 2^96 fits 128 bits; the quotient saturates below 2^62. L is below 2^62 whenever a key is made,

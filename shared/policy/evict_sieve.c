@@ -1,5 +1,5 @@
-/* SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi, NSDI 2024, algorithm 1): a FIFO list whose entries never move. A hand goes
- * from the tail towards the head, spares what was visited since it last passed, and takes the first that was not.
+/* SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi, NSDI 2024, algorithm 1): a FIFO list whose entries never move. A hand
+ * goes from the tail towards the head, spares what was visited since it last passed, and takes the first that was not.
  * The paper has no pins: the hand passes over an entry that may not leave and leaves its mark alone. */
 #include "policy/policy.h"
 

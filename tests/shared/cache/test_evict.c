@@ -1,5 +1,5 @@
-/* Each eviction policy by hand on a few uses, then against a naive twin: a cache of plain arrays and scans, driven by the
- * same random history of uses, pins, holds, failed loads and retirements, in bytes and in slots. */
+/* Each eviction policy by hand on a few uses, then against a naive twin: a cache of plain arrays and scans, driven by
+ * the same random history of uses, pins, holds, failed loads and retirements, in bytes and in slots. */
 #include "cache/cache.h"
 #include "support.h"
 

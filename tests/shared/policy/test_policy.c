@@ -1,0 +1,81 @@
+/* Every answer can be found by its name, and the listing says each once. */
+#include "policy/policy.h"
+#include "support.h"
+
+#include <ctype.h>
+
+/* Found under the question it belongs to, and nowhere else. */
+static bool is_found(const struct policy_line *line)
+{
+    const struct evict_policy *evict = evict_policy_find(line->name);
+    const struct queue_policy *queue = queue_policy_find(line->name);
+    const struct route_policy *route = route_policy_find(line->name);
+
+    if (strcmp(line->question, "evict") == 0)
+        return evict != NULL && evict->about == line->about && queue == NULL && route == NULL;
+    if (strcmp(line->question, "queue") == 0)
+        return queue != NULL && queue->about == line->about && evict == NULL && route == NULL;
+    return strcmp(line->question, "route") == 0 && route != NULL && route->about == line->about && evict == NULL &&
+           queue == NULL;
+}
+
+static void every_listed_policy_is_found_by_its_name(void **state)
+{
+    (void)state;
+#define X(name) +1
+    const size_t expected = 0 EVICT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X);
+#undef X
+    struct policy_line line = {0};
+    size_t count = 0;
+
+    for (; policy_line_at(count, &line); count++) {
+        if (!is_found(&line))
+            fail_msg("%s policy %s is listed and not found", line.question, line.name);
+        assert_true(strlen(line.asks) > 0 && line.asks[strlen(line.asks) - 1] == '?');
+        assert_true(strlen(line.about) > 0);
+        /* Names are written on command lines and in scenario files. */
+        for (const char *at = line.name; *at != 0; at++)
+            if (!islower((unsigned char)*at) && *at != '-')
+                fail_msg("the name %s is not lower case with hyphens", line.name);
+    }
+    assert_int_equal(count, expected);
+    line.name = "kept";
+    assert_false(policy_line_at(count + 100, &line));
+    assert_string_equal(line.name, "kept");
+}
+
+static void names_are_unique_within_a_question(void **state)
+{
+    (void)state;
+    struct policy_line a, b;
+
+    for (size_t i = 0; policy_line_at(i, &a); i++)
+        for (size_t j = i + 1; policy_line_at(j, &b); j++)
+            if (strcmp(a.question, b.question) == 0 && strcmp(a.name, b.name) == 0)
+                fail_msg("%s: two policies are called %s", a.question, a.name);
+}
+
+static void known_names_give_their_tables_and_unknown_ones_nothing(void **state)
+{
+    (void)state;
+    assert_ptr_equal(evict_policy_find("lru"), &evict_lru);
+    assert_ptr_equal(queue_policy_find("vtc"), &queue_vtc);
+    assert_ptr_equal(route_policy_find("round-robin"), &route_round_robin);
+    assert_ptr_equal(route_policy_find("power-of-two"), &route_power_of_two);
+    assert_null(route_policy_find("round_robin"));
+    assert_null(evict_policy_find("LRU"));
+    assert_null(evict_policy_find(""));
+    assert_null(evict_policy_find("lr"));
+    assert_null(queue_policy_find("lru"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_listed_policy_is_found_by_its_name),
+        cmocka_unit_test(names_are_unique_within_a_question),
+        cmocka_unit_test(known_names_give_their_tables_and_unknown_ones_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
