@@ -103,7 +103,8 @@ uint64_t fleet_digest(const struct fleet *fleet)
 
         digest = hash_fold(digest, (uint64_t)replica->outstanding << 32 | replica->waiting);
         digest = hash_fold(digest, (uint64_t)replica->generation << 32 | replica->kv_free_permille);
-        digest = hash_fold(digest, (uint64_t)replica->base.value << 32 | (uint64_t)replica->node.value << 16 | replica->up);
+        digest = hash_fold(digest, (uint64_t)replica->base.value << 32 | (uint64_t)replica->node.value << 16 |
+                                       replica->up);
     }
     return digest;
 }

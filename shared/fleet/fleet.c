@@ -6,8 +6,7 @@
 #include "base/hash.h"
 #include "fleet/state.h"
 
-/* ---- memory: one block, parts in the order of struct fleet, each aligned to 8 bytes ---- */
-
+/* The memory is one block: parts in the order of struct fleet, each aligned to 8 bytes. */
 struct layout {
     size_t used;
 };
@@ -21,8 +20,8 @@ static size_t take(struct layout *layout, size_t bytes)
 }
 
 struct parts {
-    size_t fleet, replicas, members, pools, pool_members, adapters, gpu_replicas, host_nodes, node_replicas, host_scratch,
-        requests, bytes;
+    size_t fleet, replicas, members, pools, pool_members, adapters, gpu_replicas, host_nodes, node_replicas,
+        host_scratch, requests, bytes;
 };
 
 static uint32_t words_for(uint32_t bits)
@@ -102,8 +101,6 @@ struct fleet *fleet_create(void *memory, size_t memory_bytes, const struct fleet
     return fleet;
 }
 
-/* ---- requests in flight ---- */
-
 static void request_put(struct fleet *fleet, request_id id, uint32_t replica)
 {
     uint32_t slot = request_slot(id);
@@ -134,8 +131,6 @@ static void request_drop(struct fleet *fleet, uint32_t slot)
     replica->outstanding--;
     fleet->pools[replica->base.value].outstanding--;
 }
-
-/* ---- replicas ---- */
 
 /* The place of `replica` among the members, or where it would stand. */
 static uint32_t pool_seek(const struct fleet_pool *pool, uint32_t replica)
@@ -212,8 +207,6 @@ static void replica_state(struct fleet *fleet, const struct fleet_event *event)
     replica->waiting = event->replica_state.waiting;
     replica->kv_free_permille = event->replica_state.kv_free_permille;
 }
-
-/* ---- requests ---- */
 
 static struct fleet_command *say(struct fleet *fleet, struct fleet_commands *out, enum fleet_command_kind kind)
 {

@@ -1,6 +1,7 @@
-/* How hot an adapter is: a counter of its recent requests that halves every half-life, against the same counter of its
- * pool. Time is cut into epochs of half_life / 64 on an absolute grid, and a counter is decayed when it is touched, by a
- * whole number of epochs; so the decays between two instants multiply to the same factor however often it was touched.
+/* How hot an adapter is: a counter of its recent requests that halves every half-life, against the same counter of
+ * its pool. Time is cut into epochs of half_life / 64 on an absolute grid, and a counter is decayed when it is touched,
+ * by a whole number of epochs; so the decays between two instants multiply to the same factor however often it was
+ * touched on the way.
  *
  * Error: an instant is off by less than an epoch, so a request counts up to 2^(1/64), 1.1%, too much or too little; a
  * decay rounds down by less than one unit of 2^-20 request, and these add up to less than 1 / (1 - 2^(-1/64)) = 93

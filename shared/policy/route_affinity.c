@@ -1,6 +1,6 @@
-/* The production default. An adapter's homes are the first of its rendezvous order, as many as its rate needs; the least
- * loaded of them serves it. When that one is busy, so are all homes, and the request overflows to a replica that is
- * not: one that holds the adapter in a GPU slot, else one whose host memory holds it, else the least loaded of all.
+/* The production default. An adapter's homes are the first of its rendezvous order, as many as its rate needs; the
+ * least loaded of them serves it. When that one is busy, so are all homes, and the request overflows to a replica that
+ * is not: one that holds the adapter in a GPU slot, else one whose host memory holds it, else the least loaded of all.
  * Whenever several are as good the adapter's own order decides, so that what overflows lands where it landed before.
  * Base requests have no home: least-loaded. */
 #include "policy/route.h"

@@ -123,3 +123,42 @@ const struct fleet_command *rig_request(struct rig *rig, request_id request, ada
     assert_int_equal(rig->out.count, 1);
     return &rig->out.items[0];
 }
+
+replica_id rig_pass(struct rig *rig, uint64_t ordinal, adapter_id adapter)
+{
+    request_id id = request_id_make(ordinal, 0);
+    const struct fleet_command *command = rig_request(rig, id, adapter, 0);
+
+    assert_int_equal(command->kind, FLEET_COMMAND_ROUTE);
+
+    replica_id replica = command->route.replica;
+
+    rig_done(rig, id, replica);
+    return replica;
+}
+
+void rig_open_full(struct rig *rig, const struct route_policy *policy)
+{
+    struct fleet_config config = rig_config(policy);
+
+    rig_open(rig, &config);
+    for (uint32_t i = 0; i < 8; i++)
+        rig_up(rig, i, 1, (uint16_t)(i / 2), 0);
+}
+
+struct rig_seen rig_seen;
+
+static uint32_t look(const struct fleet_view *view, const struct fleet_ask *ask)
+{
+    (void)view;
+    rig_seen.ask = *ask;
+    rig_seen.gpu_known = ask->gpu_bits != NULL;
+    rig_seen.host_known = ask->host_bits != NULL;
+    rig_seen.gpu_bits = rig_seen.gpu_known ? ask->gpu_bits[0] : 0;
+    rig_seen.host_bits = rig_seen.host_known ? ask->host_bits[0] : 0;
+    for (uint32_t i = 0; i < ask->pool_count; i++)
+        rig_seen.pool[i] = ask->pool[i];
+    return ask->pool[0];
+}
+
+const struct route_policy route_looking = {.name = "looking", .about = "sees", .pick = look};

@@ -3,6 +3,7 @@
 #define TESTS_FLEET_RIG_H
 
 #include "fleet/fleet.h"
+#include "fleet/view.h"
 #include "support.h"
 
 struct rig {
@@ -31,5 +32,22 @@ void rig_retire(struct rig *rig, adapter_id adapter);
 void rig_done(struct rig *rig, request_id request, replica_id replica);
 /* The command that answers the request: exactly one. */
 const struct fleet_command *rig_request(struct rig *rig, request_id request, adapter_id adapter, uint16_t base);
+/* Asks for base 0 in slot 0, and is done at once: who served it. */
+replica_id rig_pass(struct rig *rig, uint64_t ordinal, adapter_id adapter);
+
+/* Eight replicas of base 0, generation 1, on nodes 0 to 3. */
+void rig_open_full(struct rig *rig, const struct route_policy *policy);
+
+/* A policy that only looks: what the core showed it last is kept here, the answer is the first of the pool. */
+extern const struct route_policy route_looking;
+struct rig_seen {
+    struct fleet_ask ask; /* its pointers are dead by now */
+    uint32_t pool[8];
+    uint64_t gpu_bits;
+    uint64_t host_bits;
+    bool gpu_known;
+    bool host_known;
+};
+extern struct rig_seen rig_seen;
 
 #endif

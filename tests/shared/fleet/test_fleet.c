@@ -1,63 +1,8 @@
-/* The fleet core: pools, generations, residency, hot adapters, refusals, and the known answer of routing. */
+/* The fleet core: pools, generations, residency, refusals, mistakes, digests, and the known answer of routing. */
 #include "rig.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-#include "fleet/view.h"
-
-static const uint32_t GPU_GENERATION = 1;
-
-/* ---- a policy that only looks: what the core shows is kept here, the answer is the first of the pool ---- */
-
-static struct {
-    struct fleet_ask ask;
-    uint64_t gpu_bits;
-    uint64_t host_bits;
-    bool gpu_known;
-    bool host_known;
-    uint32_t pool[8];
-} seen;
-
-static uint32_t look(const struct fleet_view *view, const struct fleet_ask *ask)
-{
-    (void)view;
-    seen.ask = *ask;
-    seen.gpu_known = ask->gpu_bits != NULL;
-    seen.host_known = ask->host_bits != NULL;
-    seen.gpu_bits = seen.gpu_known ? ask->gpu_bits[0] : 0;
-    seen.host_bits = seen.host_known ? ask->host_bits[0] : 0;
-    for (uint32_t i = 0; i < ask->pool_count; i++)
-        seen.pool[i] = ask->pool[i];
-    return ask->pool[0];
-}
-static const struct route_policy looking = {.name = "looking", .about = "sees", .pick = look};
-
-/* Eight replicas on four nodes, all of base 0, generation 1. */
-static void open_full(struct rig *rig, const struct route_policy *policy)
-{
-    struct fleet_config config = rig_config(policy);
-
-    rig_open(rig, &config);
-    for (uint32_t i = 0; i < 8; i++)
-        rig_up(rig, i, GPU_GENERATION, (uint16_t)(i / 2), 0);
-}
-
-/* A request that is done at once. */
-static replica_id pass(struct rig *rig, uint64_t ordinal, adapter_id adapter)
-{
-    request_id id = request_id_make(ordinal, 0);
-    const struct fleet_command *command = rig_request(rig, id, adapter, 0);
-
-    assert_int_equal(command->kind, FLEET_COMMAND_ROUTE);
-
-    replica_id replica = command->route.replica;
-
-    rig_done(rig, id, replica);
-    return replica;
-}
-
-/* ---- the known answer of routing ---- */
 
 enum { KNOWN_ADAPTERS = 300, KNOWN_SERVERS = 4, KNOWN_SLOTS = 40, KNOWN_REQUESTS = 20000 };
 
@@ -101,7 +46,7 @@ static double known_hit_ratio(const struct route_policy *policy, uint64_t seed)
             i++;
         rig.at_ns += NS_PER_MS;
 
-        replica_id replica = pass(&rig, turn, (adapter_id){i + 1, 0});
+        replica_id replica = rig_pass(&rig, turn, (adapter_id){i + 1, 0});
         bool hit = lru_touch(slots[replica_index(replica)], i + 1);
 
         hits += turn >= KNOWN_REQUESTS && hit;
@@ -123,8 +68,6 @@ static void sticky_homes_hit_0_857_and_round_robin_0_556(void **state)
     /* Requests end at once here, so affinity never overflows: it differs from sticky by its homes and the hot ones. */
     assert_true(known_hit_ratio(&route_affinity, seed) > 0.80);
 }
-
-/* ---- pools ---- */
 
 static void requests_stay_in_the_pool_of_their_base(void **state)
 {
@@ -150,7 +93,7 @@ static void requests_stay_in_the_pool_of_their_base(void **state)
 static void the_pool_shown_is_ascending_and_counts_its_requests(void **state)
 {
     (void)state;
-    struct fleet_config config = rig_config(&looking);
+    struct fleet_config config = rig_config(&route_looking);
     struct rig rig;
 
     rig_open(&rig, &config);
@@ -160,22 +103,22 @@ static void the_pool_shown_is_ascending_and_counts_its_requests(void **state)
     rig_up(&rig, 3, 1, 0, 1);
     for (uint64_t i = 0; i < 3; i++) {
         rig_request(&rig, request_id_make(i, (uint32_t)i), (adapter_id){0, 0}, 0);
-        assert_int_equal(seen.ask.pool_ordinal, i);
-        assert_int_equal(seen.ask.pool_outstanding, i);
+        assert_int_equal(rig_seen.ask.pool_ordinal, i);
+        assert_int_equal(rig_seen.ask.pool_outstanding, i);
     }
-    assert_int_equal(seen.ask.pool_count, 3);
-    assert_int_equal(seen.pool[0], 2);
-    assert_int_equal(seen.pool[1], 5);
-    assert_int_equal(seen.pool[2], 7);
+    assert_int_equal(rig_seen.ask.pool_count, 3);
+    assert_int_equal(rig_seen.pool[0], 2);
+    assert_int_equal(rig_seen.pool[1], 5);
+    assert_int_equal(rig_seen.pool[2], 7);
     assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(1, 2)), 3);
     rig_done(&rig, request_id_make(1, 1), replica_id_make(1, 2));
     assert_int_equal(fleet_outstanding(rig.fleet, replica_id_make(1, 2)), 2);
     assert_int_equal(rig.out.count, 0);
     rig_down(&rig, 5, 1);
     rig_request(&rig, request_id_make(9, 9), (adapter_id){0, 0}, 0);
-    assert_int_equal(seen.ask.pool_count, 2);
-    assert_int_equal(seen.pool[1], 7);
-    assert_int_equal(seen.ask.pool_outstanding, 2);
+    assert_int_equal(rig_seen.ask.pool_count, 2);
+    assert_int_equal(rig_seen.pool[1], 7);
+    assert_int_equal(rig_seen.ask.pool_outstanding, 2);
     rig_close(&rig);
 }
 
@@ -205,7 +148,7 @@ static void an_adapter_beyond_the_table_is_refused(void **state)
     (void)state;
     struct rig rig;
 
-    open_full(&rig, &route_affinity);
+    rig_open_full(&rig, &route_affinity);
     assert_int_equal(rig_request(&rig, request_id_make(0, 0), (adapter_id){64, 0}, 0)->kind, FLEET_COMMAND_ROUTE);
 
     const struct fleet_command *command = rig_request(&rig, request_id_make(1, 1), (adapter_id){65, 0}, 0);
@@ -216,8 +159,6 @@ static void an_adapter_beyond_the_table_is_refused(void **state)
     assert_int_equal(command->refuse.have, 64);
     rig_close(&rig);
 }
-
-/* ---- replicas down and up ---- */
 
 static void a_lost_replica_frees_its_requests_and_comes_back_as_another(void **state)
 {
@@ -250,40 +191,38 @@ static void a_lost_replica_frees_its_requests_and_comes_back_as_another(void **s
     rig_close(&rig);
 }
 
-/* ---- residency ---- */
-
 static void residency_is_shown_by_replica(void **state)
 {
     (void)state;
     struct rig rig;
     adapter_id adapter = {5, 3};
 
-    open_full(&rig, &looking);
-    pass(&rig, 0, adapter);
-    assert_false(seen.gpu_known || seen.host_known);
+    rig_open_full(&rig, &route_looking);
+    rig_pass(&rig, 0, adapter);
+    assert_false(rig_seen.gpu_known || rig_seen.host_known);
     rig_gpu(&rig, 6, 1, adapter, true);
     rig_gpu(&rig, 1, 1, adapter, true);
     rig_host(&rig, 1, adapter, true); /* replicas 2 and 3 */
     rig_host(&rig, 3, adapter, true); /* replicas 6 and 7 */
     rig_host(&rig, 3, adapter, true); /* said twice, counted once */
-    pass(&rig, 1, adapter);
-    assert_int_equal(seen.gpu_bits, 1 << 6 | 1 << 1);
-    assert_int_equal(seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7);
+    rig_pass(&rig, 1, adapter);
+    assert_int_equal(rig_seen.gpu_bits, 1 << 6 | 1 << 1);
+    assert_int_equal(rig_seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7);
     rig_down(&rig, 6, 1);
-    pass(&rig, 2, adapter);
-    assert_int_equal(seen.gpu_bits, 1 << 1);
-    assert_int_equal(seen.host_bits, 1 << 2 | 1 << 3 | 1 << 7);
+    rig_pass(&rig, 2, adapter);
+    assert_int_equal(rig_seen.gpu_bits, 1 << 1);
+    assert_int_equal(rig_seen.host_bits, 1 << 2 | 1 << 3 | 1 << 7);
     rig_up(&rig, 6, 2, 1, 0); /* on another node now */
-    pass(&rig, 3, adapter);
-    assert_int_equal(seen.gpu_bits, 1 << 1);
-    assert_int_equal(seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7);
+    rig_pass(&rig, 3, adapter);
+    assert_int_equal(rig_seen.gpu_bits, 1 << 1);
+    assert_int_equal(rig_seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7);
     rig_host(&rig, 3, adapter, false);
     rig_gpu(&rig, 1, 1, adapter, false);
-    pass(&rig, 4, adapter);
-    assert_int_equal(seen.gpu_bits, 0);
-    assert_int_equal(seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6);
-    pass(&rig, 5, (adapter_id){4, 3});
-    assert_false(seen.gpu_known || seen.host_known);
+    rig_pass(&rig, 4, adapter);
+    assert_int_equal(rig_seen.gpu_bits, 0);
+    assert_int_equal(rig_seen.host_bits, 1 << 2 | 1 << 3 | 1 << 6);
+    rig_pass(&rig, 5, (adapter_id){4, 3});
+    assert_false(rig_seen.gpu_known || rig_seen.host_known);
     rig_close(&rig);
 }
 
@@ -294,176 +233,94 @@ static void a_new_version_is_nowhere_and_an_old_one_stays_forgotten(void **state
     adapter_id old = {5, 1};
     adapter_id new = {5, 2};
 
-    open_full(&rig, &looking);
+    rig_open_full(&rig, &route_looking);
     rig_gpu(&rig, 3, 1, old, true);
     rig_host(&rig, 1, old, true);
-    pass(&rig, 0, new);
-    assert_false(seen.gpu_known || seen.host_known);
+    rig_pass(&rig, 0, new);
+    assert_false(rig_seen.gpu_known || rig_seen.host_known);
     rig_gpu(&rig, 4, 1, new, true);
-    pass(&rig, 1, new);
-    assert_int_equal(seen.gpu_bits, 1 << 4);
-    assert_false(seen.host_known);
-    pass(&rig, 2, old);
-    assert_false(seen.gpu_known);
+    rig_pass(&rig, 1, new);
+    assert_int_equal(rig_seen.gpu_bits, 1 << 4);
+    assert_false(rig_seen.host_known);
+    rig_pass(&rig, 2, old);
+    assert_false(rig_seen.gpu_known);
     /* The old one leaves, or even comes somewhere, after its successor came: not the successor's business. */
     rig_gpu(&rig, 4, 1, old, false);
     rig_gpu(&rig, 3, 1, old, true);
     rig_retire(&rig, old);
-    pass(&rig, 3, new);
-    assert_int_equal(seen.gpu_bits, 1 << 4);
+    rig_pass(&rig, 3, new);
+    assert_int_equal(rig_seen.gpu_bits, 1 << 4);
     rig_retire(&rig, new);
-    pass(&rig, 4, new);
-    assert_false(seen.gpu_known);
+    rig_pass(&rig, 4, new);
+    assert_false(rig_seen.gpu_known);
     rig_close(&rig);
 }
 
-/* ---- hot adapters ---- */
-
-/* `requests` more for adapter 1 among `others` for each, spread over 40 adapters. How often its homes changed. */
-static uint32_t homes_changes;
-static void heat(struct rig *rig, uint64_t *random, uint32_t requests, double share)
+static void report(struct rig *rig, uint32_t waiting)
 {
-    static uint64_t ordinal;
-    uint32_t before = 0;
+    struct fleet_event event;
 
-    for (uint32_t i = 0; i < requests; i++) {
-        bool hot = draw_unit(random) < share;
-        adapter_id adapter = {hot ? 1 : 2 + (uint32_t)draw_below(random, 40), 0};
-
-        rig->at_ns += 100 * NS_PER_MS;
-        pass(rig, ordinal++, adapter);
-        if (!hot)
-            continue;
-        homes_changes += before != 0 && before != seen.ask.homes;
-        before = seen.ask.homes;
-    }
+    memset(&event, 0, sizeof(event));
+    event.replica_state.replica = replica_id_make(1, 3);
+    event.replica_state.waiting = waiting;
+    event.replica_state.kv_free_permille = 500;
+    rig_send(rig, FLEET_EVENT_REPLICA_STATE, &event);
 }
 
-/* Adapter 1's homes, as the last request for it saw them. */
-static uint32_t homes_now(struct rig *rig)
-{
-    pass(rig, 1u << 20, (adapter_id){1, 0});
-    return seen.ask.homes;
-}
-
-static void a_hot_adapter_gains_a_second_home_and_loses_it_when_cool(void **state)
+/* Each act leaves a digest that no act before it left; a tick leaves it as it was. */
+static void the_digest_tells_every_history_apart(void **state)
 {
     (void)state;
-    uint64_t random = test_seed(4);
+    uint64_t digests[16];
+    uint32_t count = 0;
+    struct fleet_event tick;
     struct rig rig;
 
-    /* Eight replicas: a fair share is 0.125 and half of it, the line, 0.0625; it cools below 0.047. */
-    open_full(&rig, &looking);
-    rig.checked = false;
-    heat(&rig, &random, 20000, 0.03);
-    assert_int_equal(homes_now(&rig), 1);
-    heat(&rig, &random, 5000, 0.095);
-    assert_int_equal(homes_now(&rig), 2);
-    heat(&rig, &random, 5000, 0.5);
-    assert_int_equal(homes_now(&rig), 8);
-    heat(&rig, &random, 5000, 0.03);
-    assert_int_equal(homes_now(&rig), 1);
-    fleet_check(rig.fleet);
-    rig_close(&rig);
-}
-
-static void homes_do_not_flap_at_the_line(void **state)
-{
-    (void)state;
-    uint64_t random = test_seed(5);
-    struct rig rig;
-    struct fleet_config config = rig_config(&looking);
-
-    /* A long memory, so that what is left of chance is smaller than the hysteresis; 10 requests a second. */
-    config.rate_half_life_ns = 600 * NS_PER_S;
-    rig_open(&rig, &config);
-    rig.checked = false;
-    for (uint32_t i = 0; i < 8; i++)
-        rig_up(&rig, i, 1, 0, 0);
-    heat(&rig, &random, 20000, 0.0625);
-    homes_changes = 0;
-    heat(&rig, &random, 100000, 0.0625);
-    assert_true(homes_changes <= 1);
-    rig_close(&rig);
-
-    /* Without hysteresis the same history does flap: the test could have failed. */
-    config.cool_milli = 1000;
-    rig_open(&rig, &config);
-    rig.checked = false;
-    for (uint32_t i = 0; i < 8; i++)
-        rig_up(&rig, i, 1, 0, 0);
-    heat(&rig, &random, 20000, 0.0625);
-    homes_changes = 0;
-    heat(&rig, &random, 100000, 0.0625);
-    assert_true(homes_changes > 5);
-    rig_close(&rig);
-}
-
-static void the_first_requests_of_a_pool_heat_nobody(void **state)
-{
-    (void)state;
-    struct rig rig;
-
-    open_full(&rig, &looking);
-    for (uint64_t i = 0; i < 16; i++) {
-        pass(&rig, i, (adapter_id){1, 0});
-        assert_int_equal(seen.ask.homes, 1);
-    }
-    pass(&rig, 16, (adapter_id){1, 0});
-    assert_int_equal(seen.ask.homes, 2);
-    /* And a retired adapter starts anew. */
-    rig_gpu(&rig, 0, 1, (adapter_id){1, 0}, true);
+    memset(&tick, 0, sizeof(tick));
+    rig_open_full(&rig, &route_sticky);
+    digests[count++] = fleet_digest(rig.fleet);
+    report(&rig, 9);
+    digests[count++] = fleet_digest(rig.fleet);
+    report(&rig, 10);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_pass(&rig, 0, (adapter_id){1, 0});
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_request(&rig, request_id_make(1, 1), (adapter_id){1, 0}, 0);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_done(&rig, request_id_make(1, 1), rig.out.items[0].route.replica);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_request(&rig, request_id_make(2, 2), (adapter_id){1, 0}, 1); /* refused */
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_gpu(&rig, 2, 1, (adapter_id){1, 0}, true);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_host(&rig, 2, (adapter_id){1, 0}, true);
+    digests[count++] = fleet_digest(rig.fleet);
     rig_retire(&rig, (adapter_id){1, 0});
-    pass(&rig, 17, (adapter_id){1, 0});
-    assert_int_equal(seen.ask.homes, 1);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_down(&rig, 7, 1);
+    digests[count++] = fleet_digest(rig.fleet);
+    rig_up(&rig, 7, 2, 3, 0);
+    digests[count++] = fleet_digest(rig.fleet);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (digests[i] == digests[k])
+                fail_msg("acts %u and %u leave the same digest", k, i);
+    rig.at_ns += NS_PER_S;
+    rig_send(&rig, FLEET_EVENT_TICK, &tick);
+    assert_true(fleet_digest(rig.fleet) == digests[count - 1]);
     rig_close(&rig);
-}
 
-static void homes_never_exceed_a_pool_that_shrank(void **state)
-{
-    (void)state;
-    struct rig rig;
+    /* Two adapters of one home: nothing but the command tells them apart. */
+    struct rig other;
 
-    open_full(&rig, &looking);
-    for (uint64_t i = 0; i < 400; i++)
-        pass(&rig, i, (adapter_id){1, 0});
-    assert_int_equal(seen.ask.homes, 8);
-    for (uint32_t i = 2; i < 8; i++)
-        rig_down(&rig, i, 1);
-    pass(&rig, 400, (adapter_id){1, 0});
-    assert_int_equal(seen.ask.homes, 2);
+    rig_open_full(&rig, &route_sticky);
+    rig_open_full(&other, &route_sticky);
+    rig_pass(&rig, 0, (adapter_id){1, 0});
+    rig_pass(&other, 0, (adapter_id){9, 0});
+    assert_true(fleet_digest(rig.fleet) != fleet_digest(other.fleet));
     rig_close(&rig);
+    rig_close(&other);
 }
-
-static void a_hot_adapter_is_served_by_its_homes_and_no_others(void **state)
-{
-    (void)state;
-    struct fleet_config config = rig_config(&route_affinity);
-    struct rig rig;
-    uint32_t first;
-    uint32_t used = 0;
-
-    config.bound_add = 1000; /* nobody is busy */
-    rig_open(&rig, &config);
-    for (uint32_t i = 0; i < 8; i++)
-        rig_up(&rig, i, 1, 0, 0);
-    first = replica_index(pass(&rig, 0, (adapter_id){1, 0}));
-    /* 40 requests at once: homes grow to 3, at the lines of 16 and 32. */
-    for (uint32_t i = 1; i <= 40; i++) {
-        const struct fleet_command *command =
-            rig_request(&rig, request_id_make(i, i), (adapter_id){1, 0}, 0);
-        uint32_t replica = replica_index(command->route.replica);
-
-        assert_int_equal(command->reason, ROUTE_HOME);
-        if (i < 16)
-            assert_int_equal(replica, first);
-        used |= 1u << replica;
-    }
-    assert_int_equal(__builtin_popcount(used), 3);
-    rig_close(&rig);
-}
-
-/* ---- mistakes of the host ---- */
 
 struct mistake {
     struct rig *rig;
@@ -482,7 +339,7 @@ static void mistakes_of_the_host_stop_the_core(void **state)
     (void)state;
     struct rig rig;
 
-    open_full(&rig, &route_affinity);
+    rig_open_full(&rig, &route_affinity);
     rig_request(&rig, request_id_make(1, 1), (adapter_id){1, 0}, 0);
 
     replica_id serving = rig.out.items[0].route.replica;
@@ -546,9 +403,9 @@ static void time_does_not_go_back(void **state)
     (void)state;
     struct rig rig;
 
-    open_full(&rig, &route_random);
+    rig_open_full(&rig, &route_random);
     rig.at_ns = 5;
-    pass(&rig, 1, (adapter_id){0, 0});
+    rig_pass(&rig, 1, (adapter_id){0, 0});
     assert_true(check_stops(going_back, &rig));
     assert_int_equal(fleet_wakeup_at_ns(rig.fleet), NEVER_NS);
     rig_close(&rig);
@@ -566,7 +423,7 @@ static void a_bound_below_the_mean_is_not_a_bound(void **state)
     (void)state;
     struct rig rig;
 
-    open_full(&rig, &route_bounded);
+    rig_open_full(&rig, &route_bounded);
     rig.config.bound_milli = 999;
     assert_true(check_stops(create, &rig));
     rig_close(&rig);
@@ -583,11 +440,7 @@ int main(void)
         cmocka_unit_test(a_lost_replica_frees_its_requests_and_comes_back_as_another),
         cmocka_unit_test(residency_is_shown_by_replica),
         cmocka_unit_test(a_new_version_is_nowhere_and_an_old_one_stays_forgotten),
-        cmocka_unit_test(a_hot_adapter_gains_a_second_home_and_loses_it_when_cool),
-        cmocka_unit_test(homes_do_not_flap_at_the_line),
-        cmocka_unit_test(the_first_requests_of_a_pool_heat_nobody),
-        cmocka_unit_test(homes_never_exceed_a_pool_that_shrank),
-        cmocka_unit_test(a_hot_adapter_is_served_by_its_homes_and_no_others),
+        cmocka_unit_test(the_digest_tells_every_history_apart),
         cmocka_unit_test(mistakes_of_the_host_stop_the_core),
         cmocka_unit_test(time_does_not_go_back),
         cmocka_unit_test(a_bound_below_the_mean_is_not_a_bound),

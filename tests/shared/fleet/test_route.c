@@ -72,8 +72,7 @@ static void scene_randomize(struct scene *scene, uint64_t *random)
     scene->ask.host_bits = draw_below(random, 4) == 0 ? NULL : scene->host_bits;
 }
 
-/* ---- twins: over a list of candidates that is narrowed step by step ---- */
-
+/* The twins work on a list of candidates that is narrowed step by step. */
 struct twin {
     uint32_t count;
     uint32_t items[REPLICAS];
@@ -273,8 +272,6 @@ static void names_are_written_with_hyphens(void **state)
         assert_true(strlen(policies[i]->about) > 10);
     }
 }
-
-/* ---- what is promised of them ---- */
 
 enum { ADAPTERS = 6000 };
 

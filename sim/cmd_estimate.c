@@ -1,0 +1,454 @@
+/* berth-sim estimate: sizes and times of a model, its adapters and its fine-tunes, with the arithmetic shown. */
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd.h"
+#include "estimate/config_json.h"
+#include "estimate/estimate.h"
+#include "hardware/profile.h"
+
+/* X(name, argument, kind, smallest, greatest, help). Every number fits a double exactly, and the ranges, with those of
+ * shape_validate(), keep every product within 63 bits. */
+#define OPTIONS(X)                                                                                                    \
+    X(shape, "NAME", TEXT, 0, 0, "a named shape; llama-8b when neither this nor --config is given")                   \
+    X(config, "FILE", TEXT, 0, 0, "a Hugging Face config.json")                                                       \
+    X(shapes, NULL, FLAG, 0, 0, "list the named shapes")                                                              \
+    X(parameters, "N", WHOLE, 1, 1e15, "parameter count for training and nominal weights; default: by the name")      \
+    X(rank, "N", WHOLE, 1, 1024, "LoRA rank; 16")                                                                    \
+    X(modules, "LIST", TEXT, 0, 0, "all, attention, or a list out of q,k,v,o,gate,up,down; all")                      \
+    X(tp, "N", WHOLE, 1, 1024, "tensor-parallel degree; 1")                                                           \
+    X(adapter_bytes, "BYTES", WHOLE, 1, 1e12, "count adapters of this size instead of the reckoned one")              \
+    X(adapters, "N", WHOLE, 1, 1e6, "how many adapters lie in the store")                                             \
+    X(slots_bytes, "BYTES", WHOLE, 1, 1e15, "GPU memory for adapters: how many fit")                                  \
+    X(host_bytes, "BYTES", WHOLE, 1, 1e15, "host memory for adapters: how many fit")                                  \
+    X(host_bytes_per_s, "RATE", REAL, 1e6, 1e18, "host to GPU; the GPU profile's, or 25 GB/s")                        \
+    X(store_bytes_per_s, "RATE", REAL, 1e6, 1e18, "object store to host; the GPU profile's, or 1 GB/s")               \
+    X(first_byte_ms, "MS", REAL, 0, 1e6, "of the object store; the GPU profile's, or 0")                              \
+    X(train_tokens, "N", WHOLE, 1, 1e15, "tokens of the training set: how long a fine-tune takes")                    \
+    X(epochs, "N", WHOLE, 1, 1000, "times over the training set; 1")                                                  \
+    X(full, NULL, FLAG, 0, 0, "full fine-tuning, 6ND, instead of LoRA, 4ND")                                          \
+    X(gpu, "NAME", TEXT, 0, 0, "a profile of scenarios/hardware (h100, h200, a100-80, l40s, a10g), or a .yaml file")  \
+    X(flops_per_s, "RATE", REAL, 1, 1e30, "peak of one GPU, instead of the profile's")                                \
+    X(gpus, "N", WHOLE, 1, 1e6, "how many GPUs train together; 1")                                                    \
+    X(mfu, "X", REAL, 1e-6, 1, "share of the peak that is reached; 0.4")                                              \
+    X(batch_tokens, "N", WHOLE, 1, 1e6, "tokens live in a training step: adds activations")                           \
+    X(resident_jobs, "N", WHOLE, 1, 1e4, "fine-tunes that share one resident base")                                   \
+    X(jobs_per_day, "LIST", TEXT, 0, 0, "demand as JOBSxGPU-HOURS, ...: 160x0.7,40x6")                                \
+    X(json, NULL, FLAG, 0, 0, "one JSON object instead of a table")                                                   \
+    X(help, NULL, FLAG, 0, 0, "this")
+
+enum kind { FLAG, TEXT, WHOLE, REAL };
+
+static const struct option {
+    const char *name;
+    const char *argument;
+    enum kind kind;
+    double smallest;
+    double greatest;
+    const char *help;
+} options[] = {
+#define X(name, argument, kind, smallest, greatest, help) {#name, argument, kind, smallest, greatest, help},
+    OPTIONS(X)
+#undef X
+};
+enum {
+#define X(name, argument, kind, smallest, greatest, help) OPTION_##name,
+    OPTIONS(X)
+#undef X
+    OPTION_COUNT
+};
+
+struct given {
+    bool is;
+    const char *text;
+    double number;
+};
+
+/* Options are spelled with hyphens, names in C with underscores. */
+static bool option_is(const struct option *option, const char *spelled, size_t length)
+{
+    if (strlen(option->name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if ((option->name[i] == '_' ? '-' : option->name[i]) != spelled[i])
+            return false;
+    return true;
+}
+
+static void print_spelled(FILE *file, const struct option *option)
+{
+    fputs("--", file);
+    for (const char *at = option->name; *at != '\0'; at++)
+        fputc(*at == '_' ? '-' : *at, file);
+}
+
+static void print_help(void)
+{
+    puts("usage: berth-sim estimate [--shape NAME | --config FILE] [options]\n"
+         "Sizes and times of a model, its adapters and its fine-tunes, with the arithmetic shown.\n");
+    for (size_t i = 0; i < ARRAY_COUNT(options); i++) {
+        char left[48] = "  --";
+        size_t at = 4;
+
+        for (const char *name = options[i].name; *name != '\0'; name++)
+            left[at++] = *name == '_' ? '-' : *name;
+        snprintf(left + at, sizeof(left) - at, " %s", options[i].argument != NULL ? options[i].argument : "");
+        printf("%-28s %s\n", left, options[i].help);
+    }
+    puts("\nNumbers may end in k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti, with or without B: 12GB, 80GiB, 30M.\n"
+         "Exit codes: 0 ok, 1 failure, 2 usage.");
+}
+
+/* "12GB" -> 12e9. False when the text is not a number, or more than one. */
+static bool read_number(const char *text, const char *end, double *ret_number)
+{
+    static const struct {
+        const char *suffix;
+        double unit;
+    } suffixes[] = {
+        {"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
+        {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40},
+    };
+    char *rest;
+    double number = strtod(text, &rest);
+    size_t length = (size_t)(end - rest);
+
+    if (rest == text || rest > end || isspace((unsigned char)text[0]) || !isfinite(number))
+        return false;
+    if (length > 0 && rest[length - 1] == 'B')
+        length--;
+    for (size_t i = 0; i < ARRAY_COUNT(suffixes); i++)
+        if (strlen(suffixes[i].suffix) == length && strncmp(suffixes[i].suffix, rest, length) == 0) {
+            *ret_number = number * suffixes[i].unit;
+            return true;
+        }
+    return false;
+}
+
+static int complain(const struct option *option, const char *text, const char *why)
+{
+    fputs("berth-sim estimate: ", stderr);
+    print_spelled(stderr, option);
+    fprintf(stderr, " %s: %s\n", text, why);
+    return EXIT_USAGE;
+}
+
+static int read_value(const struct option *option, const char *text, struct given *ret_given)
+{
+    char range[80];
+
+    ret_given->is = true;
+    ret_given->text = text;
+    if (option->kind == FLAG || option->kind == TEXT)
+        return EXIT_OK;
+    if (!read_number(text, text + strlen(text), &ret_given->number))
+        return complain(option, text, "not a number");
+    if (option->kind == WHOLE && floor(ret_given->number) != ret_given->number)
+        return complain(option, text, "must be a whole number");
+    if (ret_given->number < option->smallest || ret_given->number > option->greatest) {
+        snprintf(range, sizeof(range), "must be from %g to %g", option->smallest, option->greatest);
+        return complain(option, text, range);
+    }
+    return EXIT_OK;
+}
+
+/* --name value or --name=value */
+static int read_options(int argc, char **argv, struct given given[OPTION_COUNT])
+{
+    for (int i = 1; i < argc; i++) {
+        const char *spelled = argv[i];
+        const char *equals = strchr(spelled, '=');
+        size_t length = equals != NULL ? (size_t)(equals - spelled) : strlen(spelled);
+        const char *value = equals != NULL ? equals + 1 : NULL;
+        size_t at = 0;
+
+        while (at < OPTION_COUNT &&
+               !(strncmp(spelled, "--", 2) == 0 && option_is(&options[at], spelled + 2, length - 2)))
+            at++;
+        if (at == OPTION_COUNT) {
+            fprintf(stderr, "berth-sim estimate: unknown argument %s (see --help)\n", spelled);
+            return EXIT_USAGE;
+        }
+        if (options[at].kind == FLAG && value != NULL)
+            return complain(&options[at], value, "takes no value");
+        if (options[at].kind != FLAG && value == NULL && i + 1 < argc)
+            value = argv[++i];
+        if (options[at].kind != FLAG && value == NULL)
+            return complain(&options[at], "", "needs a value");
+
+        int code = read_value(&options[at], value, &given[at]);
+
+        if (code != EXIT_OK)
+            return code;
+    }
+    return EXIT_OK;
+}
+
+static int read_modules(const struct given *given, uint32_t *ret_modules)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        LORA_MODULE_LIST(X)
+#undef X
+    };
+    uint32_t modules = 0;
+
+    if (!given->is || strcmp(given->text, "all") == 0) {
+        *ret_modules = LORA_ALL_LINEAR;
+        return EXIT_OK;
+    }
+    if (strcmp(given->text, "attention") == 0) {
+        *ret_modules = LORA_ATTENTION;
+        return EXIT_OK;
+    }
+    for (const char *at = given->text;; at++) {
+        size_t length = strcspn(at, ",");
+        size_t i = 0;
+
+        while (i < ARRAY_COUNT(names) && (strlen(names[i]) != length || strncmp(names[i], at, length) != 0))
+            i++;
+        if (i == ARRAY_COUNT(names))
+            return complain(&options[OPTION_modules], given->text,
+                            "must be all, attention, or a list out of q,k,v,o,gate,up,down");
+        modules |= 1u << i;
+        at += length;
+        if (*at == '\0')
+            break;
+    }
+    *ret_modules = modules;
+    return EXIT_OK;
+}
+
+/* 160x0.7,40x6 */
+static int read_demands(const struct given *given, struct estimate_question *question)
+{
+    static const char wrong[] = "must be JOBSxGPU-HOURS, ... with at most 16 of them, as in 160x0.7,40x6";
+
+    if (!given->is)
+        return EXIT_OK;
+    for (const char *at = given->text;; at++) {
+        const char *end = at + strcspn(at, ",");
+        const char *times = at + strcspn(at, "x");
+        struct estimate_demand demand;
+
+        if (question->demands_count == ESTIMATE_DEMANDS_MAX || times >= end ||
+            !read_number(at, times, &demand.jobs_per_day) || !read_number(times + 1, end, &demand.gpu_hours) ||
+            demand.jobs_per_day < 0 || demand.gpu_hours < 0)
+            return complain(&options[OPTION_jobs_per_day], given->text, wrong);
+        question->demands[question->demands_count++] = demand;
+        at = end;
+        if (*at == '\0')
+            return EXIT_OK;
+    }
+}
+
+static int read_shape(const struct given given[OPTION_COUNT], struct shape *ret_shape)
+{
+    const char *name = given[OPTION_shape].is ? given[OPTION_shape].text : "llama-8b";
+    const struct shape *found;
+
+    if (given[OPTION_shape].is && given[OPTION_config].is) {
+        fputs("berth-sim estimate: --shape or --config, not both\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (given[OPTION_config].is)
+        return config_json_read(given[OPTION_config].text, stderr, ret_shape) == STATUS_OK ? EXIT_OK : EXIT_FAILED;
+    found = shape_find(name);
+    if (found == NULL)
+        return complain(&options[OPTION_shape], name, "no such shape (--shapes lists them)");
+    *ret_shape = *found;
+    return EXIT_OK;
+}
+
+static int read_gpu(const struct given *given, struct estimate_question *question)
+{
+    struct gpu_profile profile;
+
+    if (!given->is)
+        return EXIT_OK;
+    if (profile_read(given->text, ".", stderr, &profile) != STATUS_OK)
+        return EXIT_FAILED;
+    question->flops_per_s = profile.flops_per_s;
+    question->memory_bytes = profile.memory_bytes;
+    question->host_bytes_per_s = profile.host_bytes_per_s;
+    question->store_bytes_per_s = profile.store_bytes_per_s;
+    question->store_first_byte_ms = profile.store_first_byte_ms;
+    return EXIT_OK;
+}
+
+/* Where a question's number comes from; what is not given keeps its default. */
+static void read_numbers(const struct given given[OPTION_COUNT], struct estimate_question *question)
+{
+#define TAKE(option, field, type) \
+    if (given[OPTION_##option].is) \
+        question->field = (type)given[OPTION_##option].number
+    TAKE(parameters, parameters, uint64_t);
+    TAKE(rank, rank, uint32_t);
+    TAKE(tp, tp, uint32_t);
+    TAKE(adapter_bytes, adapter_bytes, uint64_t);
+    TAKE(adapters, adapters, uint64_t);
+    TAKE(slots_bytes, slots_bytes, uint64_t);
+    TAKE(host_bytes, host_bytes, uint64_t);
+    TAKE(host_bytes_per_s, host_bytes_per_s, double);
+    TAKE(store_bytes_per_s, store_bytes_per_s, double);
+    TAKE(first_byte_ms, store_first_byte_ms, double);
+    TAKE(train_tokens, train_tokens, uint64_t);
+    TAKE(epochs, epochs, uint32_t);
+    TAKE(flops_per_s, flops_per_s, double);
+    TAKE(gpus, gpus, uint32_t);
+    TAKE(mfu, utilization, double);
+    TAKE(batch_tokens, batch_tokens, uint32_t);
+    TAKE(resident_jobs, resident_jobs, uint32_t);
+#undef TAKE
+    question->full = given[OPTION_full].is;
+}
+
+static int read_question(const struct given given[OPTION_COUNT], struct estimate_question *question)
+{
+    int code;
+
+    *question = (struct estimate_question){
+        .rank = 16, .tp = 1, .epochs = 1, .gpus = 1, .utilization = 0.4,
+        .host_bytes_per_s = 25e9, .store_bytes_per_s = 1e9,
+    };
+    if ((code = read_shape(given, &question->shape)) != EXIT_OK ||
+        (code = read_modules(&given[OPTION_modules], &question->modules)) != EXIT_OK ||
+        (code = read_demands(&given[OPTION_jobs_per_day], question)) != EXIT_OK ||
+        (code = read_gpu(&given[OPTION_gpu], question)) != EXIT_OK)
+        return code;
+    read_numbers(given, question);
+    if (question->train_tokens > 0 && question->flops_per_s <= 0) {
+        fputs("berth-sim estimate: --train-tokens needs --gpu or --flops-per-s\n", stderr);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+static void print_shape(const struct shape *shape)
+{
+    if (shape->averaged)
+        printf("%s: %u layers of seven matrices, mean d_in + d_out %u (an average)\n", shape->name, shape->layers,
+               shape->averaged_sum);
+    else
+        printf("%s: %u layers, hidden %u, %u heads of %u, %u KV heads, FFN %u, vocabulary %u%s, %u bits\n", shape->name,
+               shape->layers, shape->hidden, shape->heads, shape->head_dim, shape->kv_heads, shape->ffn,
+               shape->vocabulary, shape->tied_embeddings ? " (tied)" : "", shape->weight_bits);
+}
+
+static void print_table(const struct estimate_question *question, const struct estimate *estimate)
+{
+    const char *group = "";
+    char text[ESTIMATE_TEXT_MAX];
+
+    print_shape(&question->shape);
+    for (uint32_t i = 0; i < estimate->count; i++) {
+        const struct estimate_line *line = &estimate->lines[i];
+
+        if (strcmp(line->group, group) != 0)
+            printf("\n%s\n", line->group);
+        group = line->group;
+        printf("  %-28s %s = %s\n", line->label, line->how, estimate_text(text, line->unit, line->value));
+    }
+    for (uint32_t i = 0; i < estimate->notes_count; i++)
+        printf("%s%s\n", i == 0 ? "\n" : "", estimate->notes[i]);
+}
+
+static int print_json(const struct estimate_question *question, const struct estimate *estimate)
+{
+    json_t *object = json_object();
+    json_t *notes = json_array();
+    int failed = json_object_set_new(object, "shape", json_string(question->shape.name));
+
+    failed |= json_object_set_new(object, "averaged", json_boolean(question->shape.averaged));
+    failed |= json_object_set_new(object, "rank", json_integer((json_int_t)question->rank));
+    for (uint32_t i = 0; i < estimate->count; i++) {
+        const struct estimate_line *line = &estimate->lines[i];
+
+        failed |= json_object_set_new(object, line->key,
+                                      line->whole ? json_integer((json_int_t)line->count) : json_real(line->value));
+    }
+    for (uint32_t i = 0; i < estimate->notes_count; i++)
+        failed |= json_array_append_new(notes, json_string(estimate->notes[i]));
+    failed |= json_object_set_new(object, "notes", notes);
+    failed |= json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    putchar('\n');
+    json_decref(object);
+    return failed == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+static void print_shapes(void)
+{
+    char text[ESTIMATE_TEXT_MAX];
+
+    printf("%-16s %18s  %6s %6s %5s %4s %5s %6s %10s\n", "shape", "parameters", "layers", "hidden", "heads", "KV", "of",
+           "FFN", "vocabulary");
+    for (size_t i = 0; shape_at(i) != NULL; i++) {
+        const struct shape *shape = shape_at(i);
+
+        if (shape->averaged)
+            printf("%-16s %18s  %6u  seven matrices a layer, mean d_in + d_out %u (an average)\n", shape->name,
+                   estimate_count_text(text, shape->parameters_nominal), shape->layers, shape->averaged_sum);
+        else
+            printf("%-16s %18s  %6u %6u %5u %4u %5u %6u %10u\n", shape->name,
+                   estimate_count_text(text, footprint_parameters(shape)), shape->layers, shape->hidden, shape->heads,
+                   shape->kv_heads, shape->head_dim, shape->ffn, shape->vocabulary);
+    }
+}
+
+static int print_shapes_json(void)
+{
+    json_t *list = json_array();
+    int failed = 0;
+
+    for (size_t i = 0; shape_at(i) != NULL; i++) {
+        const struct shape *shape = shape_at(i);
+        uint64_t parameters = shape->averaged ? shape->parameters_nominal : footprint_parameters(shape);
+
+        failed |= json_array_append_new(
+            list, json_pack("{s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:b}", "name", shape->name,
+                            "parameters", (json_int_t)parameters,
+                            "layers", (int)shape->layers, "hidden", (int)shape->hidden, "heads", (int)shape->heads,
+                            "kv_heads", (int)shape->kv_heads, "head_dim", (int)shape->head_dim, "ffn", (int)shape->ffn,
+                            "vocabulary", (int)shape->vocabulary, "tied_embeddings", (int)shape->tied_embeddings,
+                            "averaged", (int)shape->averaged));
+    }
+    failed |= json_dumpf(list, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(list);
+    return failed == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+int cmd_estimate(int argc, char **argv)
+{
+    struct given given[OPTION_COUNT];
+    struct estimate_question question;
+    static struct estimate estimate;
+    int code;
+
+    memset(given, 0, sizeof(given));
+    code = read_options(argc, argv, given);
+    if (code != EXIT_OK)
+        return code;
+    if (given[OPTION_help].is) {
+        print_help();
+        return EXIT_OK;
+    }
+    if (given[OPTION_shapes].is) {
+        if (given[OPTION_json].is)
+            return print_shapes_json();
+        print_shapes();
+        return EXIT_OK;
+    }
+    code = read_question(given, &question);
+    if (code != EXIT_OK)
+        return code;
+    estimate_make(&question, &estimate);
+    if (given[OPTION_json].is)
+        return print_json(&question, &estimate);
+    print_table(&question, &estimate);
+    return EXIT_OK;
+}
