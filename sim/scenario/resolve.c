@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "scenario/config_json.h"
+#include "estimate/config_json.h"
 #include "scenario/words.h"
 
 /* A resolver writes its errors, already in our look, to a stream: they are told below the key that asked. */
@@ -70,7 +70,7 @@ static void resolve_base(const struct keys_pool *keys, struct location at, const
     scenario_path(scenario, keys->base, path);
     errors = open_memstream(&captured, &captured_count);
     check(errors != NULL);
-    if (shape_from_config_json(path, errors, ret_shape) != STATUS_OK) {
+    if (config_json_read(path, errors, ret_shape) != STATUS_OK) {
         fflush(errors);
         tell_captured(messages, at, "base", captured);
     }

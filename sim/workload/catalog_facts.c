@@ -53,7 +53,10 @@ static enum status read_bases(struct catalog *catalog, const struct scenario *sc
         const struct scenario_pool *pool = &scenario->pools[i];
 
         check(pool->base_index < scenario->bases_count);
-        catalog->base_shares[pool->base_index] += pool->keys.traffic_share;
+        /* The share is the base's: pools of one base state it alike. */
+        if (catalog->base_shares[pool->base_index] != 0)
+            continue;
+        catalog->base_shares[pool->base_index] = pool->keys.traffic_share;
         sum += pool->keys.traffic_share;
         for (uint32_t choice = 0; choice < scenario->workload.adapters.ranks.count; choice++)
             catalog->bytes[pool->base_index][choice] =
