@@ -210,6 +210,8 @@ static void read_name(const struct reader *reader, struct shape *shape)
 {
     const char *name = text_of(reader, "_name_or_path");
 
+    if (name[0] == '\0')
+        name = text_of(reader, "model_type");
     snprintf(shape->name, sizeof(shape->name), "%s", name[0] != '\0' ? name : reader->path);
 }
 

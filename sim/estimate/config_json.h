@@ -9,7 +9,7 @@
 #include "model/shape.h"
 
 /* On failure says on `errors` which file and field, and why. STATUS_IO: unreadable; STATUS_CORRUPT: not JSON;
- * STATUS_INVALID: not a shape. The name is the file's "_name_or_path" or its path; no nominal size is stated. */
+ * STATUS_INVALID: not a shape. The name is the file's "_name_or_path", its "model_type", or its path; no nominal size is stated. */
 enum status config_json_read(const char *path, FILE *errors, struct shape *ret_shape);
 
 /* The same from text; `path` is for messages. */
