@@ -76,6 +76,8 @@ uint32_t devices_victim_at(const struct devices *devices, uint32_t i); /* of the
 uint32_t devices_hold(struct devices *devices, uint16_t base, uint64_t bytes, uint16_t node, uint16_t gpu_mask, int64_t load_ns);
 void devices_loaded(struct devices *devices, uint32_t holding);
 uint32_t devices_holding_at(const struct devices *devices, uint16_t node, uint16_t gpu_mask, uint16_t base); /* NONE_INDEX */
+struct devices_holding { uint64_t bytes; uint16_t base; uint16_t node; uint16_t gpu_mask; bool ready; uint32_t claims; };
+struct devices_holding devices_holding(const struct devices *devices, uint32_t holding);
 void devices_drop(struct devices *devices, uint32_t holding); /* no claims on it (checked) */
 /* Claim of a job on a place that was found; on its holding (or slice). Returns whether memory must be cleared first: the
  * GPU's last private bytes were another tenant's. */
@@ -84,12 +86,16 @@ void devices_release(struct devices *devices, uint32_t job);
 bool devices_claimed(const struct devices *devices, uint32_t job, struct devices_place *ret_place);
 /* Jobs on a GPU, in the order they came; 0 past the end is NONE_INDEX. */
 uint32_t devices_job_at(const struct devices *devices, uint16_t node, uint16_t gpu, uint32_t i);
+bool devices_gpu_open(const struct devices *devices, uint16_t node, uint16_t gpu); /* up, and not closed */
+/* Memory slices of a MIG place: eighths of its GPU. */
+uint32_t devices_slice_eighths(const struct devices *devices, const struct devices_place *place);
 uint32_t devices_jobs_on(const struct devices *devices, uint16_t node, uint16_t gpu);
 
 /* Freed capacity that waits for one job (I9), and reservations for backfill: from `from_ns` on (0: now) these GPUs take
  * nobody else's work that would not have ended by then. */
 void devices_earmark(struct devices *devices, uint16_t node, uint16_t gpu_mask, uint32_t job, int64_t from_ns);
 void devices_unearmark(struct devices *devices, uint32_t job);
+uint32_t devices_earmarked(const struct devices *devices, uint16_t node, uint16_t gpu); /* for which job; NONE_INDEX */
 
 uint64_t devices_bytes_largest(const struct devices *devices);          /* usable of the largest GPU, whatever its state */
 uint32_t devices_gang_largest(const struct devices *devices);
