@@ -19,14 +19,16 @@ static const struct calibration_row calibration_rows[] = {
     {SLORA_GPU_A100_80, 1000, 10},
 };
 
-/* X(field, it is a share of 1, where the search starts, GPUs that fit it). fixed_us is the host's work in a step, the same software on both machines: two rows of the A100
- * could not tell it from slora_fixed_us, so it keeps the A10G's. */
+/* X(field, it is a share of 1, where the search starts, GPUs that fit it). fixed_us is the host's work in a step, the same
+ * software on both machines: two rows of the A100 could not tell it from slora_fixed_us, so it keeps the A10G's. The A10G's
+ * rows are fitted equally well by any slora_rank_us near its profile's, which is kept. */
 enum { ON_A10G = 1 << SLORA_GPU_A10G, ON_A100_80 = 1 << SLORA_GPU_A100_80, ON_BOTH = ON_A10G | ON_A100_80 };
 #define FIT_FIELDS(X)                                                                              \
     X(fixed_us, 0, 5000, ON_A10G)                                                                  \
     X(kv_efficiency, 1, 0.7, ON_BOTH)                                                              \
     X(flops_efficiency, 1, 0.55, ON_BOTH)                                                          \
-    X(slora_fixed_us, 0, 2000, ON_BOTH)
+    X(slora_fixed_us, 0, 2000, ON_BOTH)                                                            \
+    X(slora_rank_us, 0, 4, ON_A100_80)
 
 struct fit_field {
     const char *name;

@@ -180,5 +180,5 @@ void slora_print_fit(FILE *out, const struct slora_fit *fit)
     }
     fprintf(out, "  step:\n");
     for (uint32_t i = 0; i < fit->fields_count; i++)
-        fprintf(out, "    %s: %.*f\n", fit->fields[i], fit->values[i] > 1 ? 0 : 3, fit->values[i]);
+        fprintf(out, "    %s: %.4g\n", fit->fields[i], fit->values[i]);
 }
