@@ -188,7 +188,7 @@ static void predictions_are_as_good_as_the_readme_says(void **state)
     const char *directory = test_shared_path("traces/slora-results");
 
 #ifdef __SANITIZE_ADDRESS__
-    print_message("skipped under a sanitizer: 54 runs\n");
+    print_message("skipped under a sanitizer: 56 runs\n");
     skip();
 #endif
     if (directory == NULL) {
@@ -243,6 +243,8 @@ static void the_committed_numbers_are_what_the_fit_gives(void **state)
         assert_true(fabs(profile->kv_efficiency / fit.profile.kv_efficiency - 1) < 0.01);
         assert_true(fabs(profile->flops_efficiency / fit.profile.flops_efficiency - 1) < 0.01);
         assert_true(fabs(profile->slora_fixed_us / fit.profile.slora_fixed_us - 1) < 0.01);
+        assert_true(fabs(profile->slora_rank_us / fit.profile.slora_rank_us - 1) < 0.01);
+        assert_true(fabs(profile->fixed_us / fit.profile.fixed_us - 1) < 0.01);
         assert_true(fit.error < 0.05);
         for (uint32_t i = 0; i < fit.rows_count; i++)
             assert_true(fit.rows[i]->setting == SLORA_SETTING_S1);
