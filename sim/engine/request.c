@@ -33,8 +33,9 @@ void request_admitted(struct sim_replica *replica, const struct step_row *row)
     if (row->gpu_slot != NO_SLOT) {
         const struct sim_slot *slot = &replica->gpu_slots[row->gpu_slot];
 
-        blame_ns[BLAME_STORE] = overlap_ns(slot->asked_ns, slot->fetched_ns, since_ns);
-        blame_ns[BLAME_HOST] = overlap_ns(slot->fetched_ns, slot->ready_ns, since_ns);
+        blame_ns[BLAME_STORE] = overlap_ns(slot->fetch_from_ns, slot->fetched_ns, since_ns);
+        blame_ns[BLAME_HOST] = overlap_ns(slot->asked_ns, slot->fetch_from_ns, since_ns) +
+                               overlap_ns(slot->fetched_ns, slot->ready_ns, since_ns);
         blame_ns[BLAME_LINK] = overlap_ns(slot->ready_ns, slot->arrived_ns, since_ns);
     }
     blame_ns[BLAME_QUEUE] =
