@@ -137,11 +137,23 @@ void run_begin(struct sim_replica *replica, const struct replica_command *comman
     arm_end(replica, end_ns);
 }
 
+/* The part of [run began, until] in the measured window. */
+static int64_t measured_ns(const struct sim_replica *replica, int64_t until_ns)
+{
+    const struct sim *sim = replica->sim;
+
+    return max_i64(0, min_i64(until_ns, sim->arrivals_end_ns) - max_i64(replica->run.from_ns, sim->facts.warmup_until_ns));
+}
+
+int64_t run_measured_busy_ns(const struct sim_replica *replica)
+{
+    return replica->measured_busy_ns + (replica->run.steps > 0 ? measured_ns(replica, replica->sim->now_ns) : 0);
+}
+
 /* Tells the core that the first `steps` of the run have ended at `at_ns`. */
 static void report_done(struct sim_replica *replica, uint32_t steps, int64_t at_ns)
 {
     struct sim_run *run = &replica->run;
-    struct sim *sim = replica->sim;
     int64_t busy_ns = at_ns - run->from_ns;
     struct replica_event event;
 
@@ -155,8 +167,7 @@ static void report_done(struct sim_replica *replica, uint32_t steps, int64_t at_
     replica->totals.busy_ns += busy_ns;
     replica->totals.output_tokens += (uint64_t)steps * run->decode_rows;
     replica->totals.prefill_tokens += run->prefill_tokens;
-    replica->measured_busy_ns +=
-        max_i64(0, min_i64(at_ns, sim->arrivals_end_ns) - max_i64(run->from_ns, sim->facts.warmup_until_ns));
+    replica->measured_busy_ns += measured_ns(replica, at_ns);
     replica->engine_steps += steps;
     run->steps = 0;
     replica_deliver(replica, &event);
