@@ -207,6 +207,7 @@ struct sim {
     int64_t arrivals_end_ns;
     int64_t give_up_ns;
     int64_t last_arrival_ns;
+    int64_t busy_at_last_arrival_ns; /* of all replicas; known once no further arrival is */
     int64_t little_at_ns;
     struct run_facts facts;
     bool failed;                  /* the source could not go on: its message says why */
@@ -245,6 +246,8 @@ void run_ended(struct sim_replica *replica, uint32_t generation);
 void run_settle(struct sim_replica *replica);
 /* Totals as single steps would have them now, whatever is folded. */
 struct replica_totals run_totals(const struct sim_replica *replica);
+/* Time in the measured window so far that steps took, the one in flight included. */
+int64_t run_busy_ns(const struct sim_replica *replica);
 uint64_t run_kv_blocks(const struct sim_replica *replica, const struct replica_state *state);
 
 /* request.c: a request's life at the host, and where its time went */

@@ -128,6 +128,21 @@ void run_begin(struct sim_replica *replica, const struct replica_command *comman
     arm_end(replica, end_ns);
 }
 
+/* The part of a span that lies after the warm-up and before the end of arrivals. */
+static int64_t measured_ns(const struct sim *sim, int64_t from_ns, int64_t until_ns)
+{
+    return max_i64(0, min_i64(until_ns, sim->arrivals_end_ns) - max_i64(from_ns, sim->facts.warmup_until_ns));
+}
+
+int64_t run_busy_ns(const struct sim_replica *replica)
+{
+    const struct sim *sim = replica->sim;
+
+    if (replica->run.steps == 0)
+        return replica->measured_busy_ns;
+    return replica->measured_busy_ns + measured_ns(sim, replica->run.from_ns, sim->now_ns);
+}
+
 /* Tells the core that the first `steps` of the run have ended at `at_ns`. */
 static void report_done(struct sim_replica *replica, uint32_t steps, int64_t at_ns)
 {
@@ -146,8 +161,7 @@ static void report_done(struct sim_replica *replica, uint32_t steps, int64_t at_
     replica->totals.busy_ns += busy_ns;
     replica->totals.output_tokens += (uint64_t)steps * run->decode_rows;
     replica->totals.prefill_tokens += run->prefill_tokens;
-    replica->measured_busy_ns +=
-        max_i64(0, min_i64(at_ns, sim->arrivals_end_ns) - max_i64(run->from_ns, sim->facts.warmup_until_ns));
+    replica->measured_busy_ns += measured_ns(sim, run->from_ns, at_ns);
     replica->engine_steps += steps;
     run->steps = 0;
     replica_deliver(replica, &event);

@@ -37,6 +37,15 @@ static void show_progress(const struct sim *sim, double elapsed_s)
     fflush(sim->options->progress);
 }
 
+static int64_t busy_ns(const struct sim *sim)
+{
+    int64_t sum_ns = 0;
+
+    for (uint32_t i = 0; i < sim->replicas_count; i++)
+        sum_ns += run_busy_ns(&sim->replicas[i]);
+    return sum_ns;
+}
+
 /* A core asked to be woken. An alarm that it no longer wants is dropped unseen. */
 static void tick(struct sim *sim, enum actor_kind kind, uint32_t index)
 {
@@ -94,6 +103,9 @@ static void happen(struct sim *sim, const struct queue_entry *entry)
     case ACTOR_ARRIVAL:
         if (entry->payload == sim->arrival_generation)
             request_arrive(sim);
+        /* Only a later answer can bring another one, as in a closed loop; then this is looked at again. */
+        if (sim->arrival_at_ns == NEVER_NS)
+            sim->busy_at_last_arrival_ns = busy_ns(sim);
         break;
     case ACTOR_REPLICA_TICK:
     case ACTOR_NODE_TICK:
@@ -169,13 +181,16 @@ static void gather_facts(struct sim *sim, double began_s)
     struct run_facts *facts = &sim->facts;
 
     facts->digest = digest_of(sim);
+    facts->busy_ns = (double)busy_ns(sim);
     end_unfinished(sim);
     /* The measured window ends where arrivals do: at duration_s, or earlier where the source had no more. */
     facts->arrivals_end_ns = sim->arrivals_end_ns;
     if (facts->partial)
         facts->arrivals_end_ns = min_i64(facts->arrivals_end_ns, sim->now_ns);
-    else if (sim->scenario->workload.source == KEY_SOURCE_TRACE || sim->scenario->workload.requests_max > 0)
+    else if (sim->scenario->workload.source == KEY_SOURCE_TRACE || sim->scenario->workload.requests_max > 0) {
         facts->arrivals_end_ns = min_i64(facts->arrivals_end_ns, sim->last_arrival_ns);
+        facts->busy_ns = (double)sim->busy_at_last_arrival_ns;
+    }
     facts->end_ns = sim->now_ns;
     for (uint32_t i = 0; i < sim->replicas_count; i++) {
         const struct sim_replica *replica = &sim->replicas[i];
@@ -183,7 +198,6 @@ static void gather_facts(struct sim *sim, double began_s)
         replica_check(replica->core);
         facts->runs += replica->runs;
         facts->engine_steps += replica->engine_steps;
-        facts->busy_ns += (double)replica->measured_busy_ns;
     }
     for (uint32_t i = 0; i < sim->nodes_count; i++)
         node_check(sim->nodes[i].core);
