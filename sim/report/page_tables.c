@@ -1,9 +1,9 @@
 /* The numbers of the page: variants side by side, then each by itself. */
 #include <math.h>
 
-#include "replica/command.h"
 #include "report/page.h"
 #include "report/text.h"
+#include "results/words.h"
 
 /* The goals of the house: a fine-tuned request costs at most so much more than a base one, at the median. */
 #define GOAL_E2E_OVER_BASE 1.10
@@ -348,26 +348,18 @@ static void blame_table(FILE *out, const struct summary *summary)
 
 static void refusals(FILE *out, const struct summary *summary)
 {
-    static const char *const reasons[REFUSE_COUNT] = {
-        [REFUSE_NONE] = "no reason given",
-        [REFUSE_TOO_LONG] = "prompt and answer can never fit the KV memory",
-        [REFUSE_ADAPTER_TOO_LARGE] = "adapter larger than the slots",
-        [REFUSE_ADAPTER_UNKNOWN] = "adapter unknown or retired",
-        [REFUSE_ADAPTER_LOST] = "adapter could not be loaded",
-        [REFUSE_ADAPTERS_FULL] = "too many adapters known",
-        [REFUSE_TENANTS_FULL] = "too many tenants",
-        [REFUSE_DRAINING] = "replica draining",
-    };
-
     for (uint32_t i = 0; i < ARRAY_COUNT(summary->by_reason); i++) {
+        const struct refusal *worst = &summary->refusal_worst[i];
+        char sentence[REFUSE_SENTENCE_MAX];
         char text[NUMBER_TEXT_MAX];
 
         if (summary->by_reason[i] == 0)
             continue;
         text_count(summary->by_reason[i], text);
+        refuse_sentence(i, worst->need, worst->have, sentence);
         fprintf(out, "<dt>refused</dt><dd>%s: ", text);
-        text_html(out, i < REFUSE_COUNT ? reasons[i] : "another reason");
-        fputs("</dd>\n", out);
+        text_html(out, sentence);
+        fputs(worst->need > 0 && summary->by_reason[i] > 1 ? "; none needs more</dd>\n" : "</dd>\n", out);
     }
 }
 

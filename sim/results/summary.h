@@ -59,6 +59,13 @@ struct blame_band {
     double mean_ns[BLAME_COUNT];
 };
 
+/* What a refused request needed and what there was, in the unit of refuse_sentence(). */
+#define REASONS_MAX 16
+struct refusal {
+    uint64_t need;
+    uint64_t have;
+};
+
 /* What the engine counted. */
 struct run_facts {
     int64_t warmup_until_ns;
@@ -97,7 +104,8 @@ struct summary {
     uint64_t overload;
     uint64_t timeouts;
     uint64_t unfinished;
-    uint64_t by_reason[16];     /* of refused */
+    uint64_t by_reason[REASONS_MAX]; /* of refused */
+    struct refusal refusal_worst[REASONS_MAX]; /* the one that needed most; zeros where numbers say nothing */
     /* Of completed requests in the measured window. When `saturated`, only count, mean and max may be shown. */
     struct latency latency[CLASS_COUNT][METRIC_COUNT];
     uint64_t good;              /* completed within the objective */
