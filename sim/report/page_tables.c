@@ -5,10 +5,6 @@
 #include "report/text.h"
 #include "results/words.h"
 
-/* The goals of the house: a fine-tuned request costs at most so much more than a base one, at the median. */
-#define GOAL_E2E_OVER_BASE 1.10
-#define GOAL_TTFT_OVER_BASE 1.20
-
 enum kind { COUNT, DURATION, PERCENT, NUMBER };
 enum better { MORE, LESS, NEITHER };
 

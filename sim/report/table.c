@@ -12,11 +12,6 @@
 #define TABLE_COLUMNS 100
 /* With more variants than this only the first is told in detail. */
 #define DETAILED_MAX 4
-/* What a fine-tune may cost over its base (medians); no goal for those whose adapter was in the object store. */
-#define E2E_GOAL 1.10
-#define TTFT_GOAL 1.20
-/* What the summary asks of either side of such a ratio. */
-#define RATIO_REQUESTS_MIN 100
 #define LABEL "  %-11s "
 #define LABEL_COLUMNS 14
 
@@ -220,14 +215,15 @@ static void ratios_print(FILE *out, const struct summary *summary)
                     RATIO_REQUESTS_MIN);
         return;
     }
-    fprintf(out, LABEL "E2E p50, goal %-18.2fTTFT p50, goal %.2f\n", "over base", E2E_GOAL, TTFT_GOAL);
+    fprintf(out, LABEL "E2E p50, goal %-18.2fTTFT p50, goal %.2f\n", "over base", GOAL_E2E_OVER_BASE,
+            GOAL_TTFT_OVER_BASE);
     for (size_t i = 0; i < ARRAY_COUNT(classes); i++) {
         const enum request_class class = classes[i];
         const bool goal = class != CLASS_STORE;
 
         fprintf(out, LABEL, class_words[class]);
-        ratio_print(out, summary, class, METRIC_E2E, summary->e2e_over_base[class], goal ? E2E_GOAL : NAN, 32);
-        ratio_print(out, summary, class, METRIC_TTFT, summary->ttft_over_base[class], goal ? TTFT_GOAL : NAN, 0);
+        ratio_print(out, summary, class, METRIC_E2E, summary->e2e_over_base[class], goal ? GOAL_E2E_OVER_BASE : NAN, 32);
+        ratio_print(out, summary, class, METRIC_TTFT, summary->ttft_over_base[class], goal ? GOAL_TTFT_OVER_BASE : NAN, 0);
         fprintf(out, "\n");
     }
 }

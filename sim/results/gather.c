@@ -6,9 +6,6 @@
 
 #include "results/saturation.h"
 
-/* Below this many requests on either side a ratio of medians is noise. */
-#define RATIO_REQUESTS_MIN 100
-
 /* Blame is summed by latency, 32 steps an octave, so that the composition of any percentile's neighbourhood can be
  * told at the end. */
 #define BLAME_STEP_BITS 1

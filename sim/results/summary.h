@@ -52,6 +52,12 @@ struct latency {
     int64_t max_ns;
 };
 
+/* Goals: a fine-tuned request costs at most so much more than a base one, medians; none where its adapter was in the
+ * object store. Below so many requests on either side a ratio of medians is noise. */
+#define GOAL_E2E_OVER_BASE 1.10
+#define GOAL_TTFT_OVER_BASE 1.20
+#define RATIO_REQUESTS_MIN 100
+
 #define BLAME_BANDS 4 /* mean composition of the requests around e2e p50, p90, p99, and of all */
 struct blame_band {
     char label[16];     /* "all", "p50", "p90", "p99" */
@@ -113,7 +119,7 @@ struct summary {
     double requests_per_s;      /* completed in the measured window a second */
     double output_tokens_per_s;
     double total_tokens_per_s;
-    /* p50 of the class over p50 of base requests; NaN when there are too few of either (100). */
+    /* p50 of the class over p50 of base requests; NaN when either has fewer than RATIO_REQUESTS_MIN. */
     double e2e_over_base[CLASS_COUNT];
     double ttft_over_base[CLASS_COUNT];
     struct blame_band blame[BLAME_BANDS];
