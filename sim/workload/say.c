@@ -42,7 +42,7 @@ void source_say_law(const struct source *source, struct notes *notes, const char
     char count[NOTES_NUMBER_MAX];
 
     if (source->catalog.count == 0) {
-        notes_say(notes, "%sthere are no adapters: every request asks the base.", before);
+        notes_say(notes, "%s%s are no adapters: every request asks the base.", before, before[0] == '\0' ? "There" : "there");
         return;
     }
     law_text(keys, law, sizeof(law));
