@@ -3,19 +3,12 @@
 #include <stdio.h>
 
 #include "estimate/estimate.h"
+#include "report/text.h"
 
 const char *estimate_count_text(char text[ESTIMATE_TEXT_MAX], uint64_t count)
 {
-    char digits[24];
-    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
-    size_t at = 0;
-
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            text[at++] = ',';
-        text[at++] = digits[i];
-    }
-    text[at] = '\0';
+    _Static_assert(ESTIMATE_TEXT_MAX >= NUMBER_TEXT_MAX, "a count fits");
+    text_count(count, text);
     return text;
 }
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static void grouped(uint64_t value, char ret_text[NUMBER_TEXT_MAX])
+void text_count(uint64_t value, char ret_text[NUMBER_TEXT_MAX])
 {
     char digits[24];
     int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
@@ -16,8 +16,6 @@ static void grouped(uint64_t value, char ret_text[NUMBER_TEXT_MAX])
     ret_text[written] = '\0';
 }
 
-void text_count(uint64_t value, char ret_text[NUMBER_TEXT_MAX]) { grouped(value, ret_text); }
-
 void text_number(double value, char ret_text[NUMBER_TEXT_MAX])
 {
     double size = fabs(value);
@@ -27,7 +25,7 @@ void text_number(double value, char ret_text[NUMBER_TEXT_MAX])
     else if (size >= 1e15)
         snprintf(ret_text, NUMBER_TEXT_MAX, "%.2e", value);
     else if (value >= 999.5)
-        grouped((uint64_t)(value + 0.5), ret_text);
+        text_count((uint64_t)(value + 0.5), ret_text);
     else if (size >= 99.95 || size == 0)
         snprintf(ret_text, NUMBER_TEXT_MAX, "%.0f", size == 0 ? 0 : value);
     else if (size >= 9.995)
