@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <jansson.h>
+
 #include "base/hash.h"
 #include "cmd.h"
 #include "fleet/pack.h"
@@ -122,6 +124,19 @@ static const char *replay_records(FILE *file, const struct journal_header *heade
     }
 }
 
+/* A path that is not UTF-8 cannot be said in JSON; it is on stderr when something is wrong. */
+static void print_json(const char *path, uint64_t records, const char *wrong)
+{
+    json_t *name = json_string(path);
+    json_t *object = json_pack("{s:o, s:I, s:b, s:s?}", "journal", name != NULL ? name : json_null(), "records",
+                               (json_int_t)records, "ok", (int)(wrong == NULL), "wrong", wrong);
+
+    check(object != NULL);
+    check(json_dumpf(object, stdout, 0) == 0);
+    putchar('\n');
+    json_decref(object);
+}
+
 static void replay_file(const char *path, const struct replay_options *options, struct replay_counts *counts)
 {
     struct replayed replayed = {0};
@@ -141,8 +156,7 @@ static void replay_file(const char *path, const struct replay_options *options, 
         wrong = replay_records(file, &header, &replayed, options->verify, &records);
     counts->records += records;
     if (options->json)
-        printf("{\"journal\": \"%s\", \"records\": %llu, \"ok\": %s}\n", path, (unsigned long long)records,
-               wrong == NULL ? "true" : "false");
+        print_json(path, records, wrong);
     if (wrong != NULL) {
         counts->bad++;
         fprintf(stderr, "berth-sim: %s: record %llu: %s\n", path, (unsigned long long)records + 1, wrong);
