@@ -6,7 +6,7 @@
 
 #include "cmd.h"
 #include "options/options.h"
-#include "report/text.h"
+#include "scenario/words.h"
 #include "survey.h"
 #include "trace.h"
 
@@ -75,12 +75,6 @@ static void print_help(FILE *output)
     fprintf(output, "\nExit codes: 0 done, 1 the file is bad or cannot be read, 2 wrong usage.\n");
 }
 
-static const char *grouped(uint64_t value, char text[NUMBER_TEXT_MAX])
-{
-    text_count(value, text);
-    return text;
-}
-
 static void print_duration(FILE *output, int64_t duration_ns)
 {
     int64_t seconds = duration_ns / NS_PER_S;
@@ -105,8 +99,8 @@ static void print_lengths(FILE *output, const char *name, const struct survey_le
     if (lengths->count == 0)
         return;
     fprintf(output, "%-10s mean %.1f, p50 %s, p90 %s, p99 %s, max %s tokens\n", name, lengths->mean,
-            grouped((uint64_t)lengths->p50, p50), grouped((uint64_t)lengths->p90, p90),
-            grouped((uint64_t)lengths->p99, p99), grouped((uint64_t)lengths->max, max));
+            count_text((uint64_t)lengths->p50, p50), count_text((uint64_t)lengths->p90, p90),
+            count_text((uint64_t)lengths->p99, p99), count_text((uint64_t)lengths->max, max));
 }
 
 static void print_names(FILE *output, const char *name, const struct survey_names *names)
@@ -114,7 +108,7 @@ static void print_names(FILE *output, const char *name, const struct survey_name
     char distinct[NUMBER_TEXT_MAX];
 
     fprintf(output, "%-10s %s%s distinct, top one %.1f%%, top ten %.1f%% of the %.1f%% of rows that name one\n", name,
-            names->bounded ? "more than " : "", grouped(names->distinct, distinct), 100 * names->top_1_share,
+            names->bounded ? "more than " : "", count_text(names->distinct, distinct), 100 * names->top_1_share,
             100 * names->top_10_share, 100 * names->named_share);
     if (names->bounded)
         fprintf(output, "%-10s (names beyond the first %s are not told apart)\n", "", distinct);
@@ -126,7 +120,7 @@ static void print_skips(FILE *output, const struct trace_info *info)
 
     for (size_t i = 0; i < TRACE_SKIP_COUNT; i++)
         if (info->skipped[i] > 0)
-            fprintf(output, "%-10s %s: %s\n", "lenient", grouped(info->skipped[i], count), skips[i].text);
+            fprintf(output, "%-10s %s: %s\n", "lenient", count_text(info->skipped[i], count), skips[i].text);
 }
 
 static void print_table(FILE *output, const char *path, const struct trace_info *info,
@@ -135,11 +129,11 @@ static void print_table(FILE *output, const char *path, const struct trace_info 
     char count[NUMBER_TEXT_MAX];
 
     fprintf(output, "%-10s %s\n%-10s %s\n", "trace", path, "format", info->format);
-    fprintf(output, "%-10s %s\n", "rows", grouped(result->rows, count));
+    fprintf(output, "%-10s %s\n", "rows", count_text(result->rows, count));
     print_duration(output, result->duration_ns);
     if (result->duration_ns > 0)
         fprintf(output, "%-10s %.3g requests/s on average, CV of the gaps %.2f, busiest minute %s requests\n", "rate",
-                result->rate_per_s, result->gap_cv, grouped(result->busiest_minute_rows, count));
+                result->rate_per_s, result->gap_cv, count_text(result->busiest_minute_rows, count));
     print_lengths(output, "prompt", &result->prompt);
     print_lengths(output, "output", &result->output);
     fprintf(output, "%-10s %.2f%% of rows\n", "failed", 100 * result->failed_share);

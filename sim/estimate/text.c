@@ -3,13 +3,12 @@
 #include <stdio.h>
 
 #include "estimate/estimate.h"
-#include "report/text.h"
+#include "scenario/words.h"
 
 const char *estimate_count_text(char text[ESTIMATE_TEXT_MAX], uint64_t count)
 {
     _Static_assert(ESTIMATE_TEXT_MAX >= NUMBER_TEXT_MAX, "a count fits");
-    text_count(count, text);
-    return text;
+    return count_text(count, text);
 }
 
 /* 4.68, 46.8, 117.6, then whole with commas. Rounding carries into the next form, so 999.96 is 1,000. */
