@@ -86,8 +86,7 @@ struct sim_run {
     uint64_t command;             /* its id */
     uint64_t step;                /* number of its first engine step */
     int64_t from_ns;
-    double step_ns;               /* of its first step, before jitter */
-    double step_growth_ns;        /* of each further one: its KV has grown by a token a row */
+    struct step_time time;        /* of its first step, before jitter; KV grows by a token a row and step */
     double without_prefill_ns;    /* of the first step, had nobody prefilled */
     uint32_t steps;               /* how many this run makes; 0: none in flight */
     uint32_t decode_rows;

@@ -7,7 +7,7 @@
 static int64_t step_ns(const struct sim_replica *replica, uint32_t j)
 {
     const struct sim_run *run = &replica->run;
-    double ns = run->step_ns + run->step_growth_ns * j;
+    double ns = step_time_ns(&run->time, (uint64_t)run->decode_rows * j);
 
     if (replica->model.jitter > 0)
         ns *= step_jitter(&replica->model, replica->salt, run->step + j);
@@ -108,15 +108,17 @@ void run_begin(struct sim_replica *replica, const struct replica_command *comman
                             .generation = run->generation};
     if (!plain || load.decode_rows < plan.count) {
         run->prefills = true;
-        if (load.decode_rows > 0)
-            run->without_prefill_ns = step_time_ns(&replica->model, &load);
+        if (load.decode_rows > 0) {
+            struct step_time without = step_time(&replica->model, &load);
+
+            run->without_prefill_ns = step_time_ns(&without, 0);
+        }
         count_rows(replica, &plan, ROW_PREFILL, &load);
         for (uint32_t i = 0; i < plan.count; i++)
             if (plan.rows[i].flags & ROW_ADMITTED)
                 request_admitted(replica, &plan.rows[i]);
     }
-    run->step_ns = step_time_ns(&replica->model, &load);
-    run->step_growth_ns = replica->model.kv_ns_per_token * load.decode_rows;
+    run->time = step_time(&replica->model, &load);
     run->steps = sim->scenario->single_step || replica->settling ? 1 : command->run.steps_max;
     if (sim->scenario->workload.announced_output == KEY_ANNOUNCED_MAX)
         run->steps = steps_until_end(replica, &plan, run->steps);

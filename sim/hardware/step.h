@@ -53,8 +53,20 @@ struct step_load {
 void step_model_init(struct step_model *model, const struct gpu_profile *profile, const struct shape *shape, uint32_t tp,
                      uint32_t modules, enum lora_cost lora_cost, double jitter);
 
-/* Without jitter, in ns, not rounded. */
-double step_time_ns(const struct step_model *model, const struct step_load *load);
+/* Without jitter, not rounded. KV is told apart, since it alone grows from one decode step to the next: a later step of the
+ * same rows must come to the same bits whether it was reckoned anew or from the first. */
+struct step_time {
+    double flat_ns;
+    double ns_per_kv_token;
+    uint64_t kv_tokens;
+};
+struct step_time step_time(const struct step_model *model, const struct step_load *load);
+
+/* With so many KV tokens more than the first had. */
+static inline double step_time_ns(const struct step_time *time, uint64_t more_tokens)
+{
+    return time->flat_ns + time->ns_per_kv_token * (double)(time->kv_tokens + more_tokens);
+}
 
 /* The jitter's factor of one step: 1 - jitter / 2 .. 1 + jitter / 2, hashed, so that it does not depend on order. */
 double step_jitter(const struct step_model *model, uint64_t salt, uint64_t step);
