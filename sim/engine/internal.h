@@ -38,6 +38,8 @@ struct sim_request {
     uint32_t replica;
     uint32_t replica_slot;
     uint32_t output_tokens;       /* produced so far */
+    uint64_t refuse_need;         /* of a refusal, with refuse_have its arithmetic */
+    uint64_t refuse_have;
     bool ending;                  /* its SEQUENCE_END is on its way */
     uint16_t rank;
     uint8_t phase;
@@ -211,6 +213,7 @@ struct sim {
     int64_t arrivals_end_ns;
     int64_t give_up_ns;
     int64_t last_arrival_ns;
+    int64_t busy_at_last_arrival_ns; /* of all replicas; known once no further arrival is */
     int64_t little_at_ns;
     struct run_facts facts;
     bool failed;                  /* the source could not go on: its message says why */

@@ -1,6 +1,7 @@
 /* The simulator's loop: take the earliest entry of the queue, tell whom it concerns, until nothing is left to happen. */
 #include "engine/sim.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "base/hash.h"
@@ -24,17 +25,31 @@ static double wall_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* One that wraps leaves its first half behind each time it is written anew: no wider than the narrowest usual terminal. */
+#define PROGRESS_COLUMNS 79
+#define PROGRESS_BAR "####################"
+
 static void show_progress(const struct sim *sim, double elapsed_s)
 {
     double now_s = (double)sim->now_ns * 1e-9;
     double share = now_s / sim->scenario->duration_s;
-    int width = (int)(share * 24);
+    int width = (int)((share < 1 ? share : 1) * (double)strlen(PROGRESS_BAR));
+    char line[256];
 
-    width = width > 24 ? 24 : width;
-    fprintf(sim->options->progress, "\r%-20.20s [%-24.*s] %3.0f%%  %.0f of %.0f s simulated, %.0fx real time, %.2f M requests ",
-            sim->scenario->variant, width, "########################", share > 1 ? 100 : share * 100, now_s,
-            sim->scenario->duration_s, elapsed_s > 0 ? now_s / elapsed_s : 0, (double)sim->requests_total * 1e-6);
+    snprintf(line, sizeof(line), "%-14.14s [%-20.*s] %3.0f%%  %.0f of %.0f s, %.0f x real time", sim->scenario->variant, width,
+             PROGRESS_BAR, share < 1 ? share * 100 : 100, now_s, sim->scenario->duration_s,
+             elapsed_s > 0 ? now_s / elapsed_s : 0);
+    fprintf(sim->options->progress, "\r%-*.*s", PROGRESS_COLUMNS, PROGRESS_COLUMNS, line);
     fflush(sim->options->progress);
+}
+
+static int64_t busy_ns(const struct sim *sim)
+{
+    int64_t sum_ns = 0;
+
+    for (uint32_t i = 0; i < sim->replicas_count; i++)
+        sum_ns += run_busy_ns(&sim->replicas[i]);
+    return sum_ns;
 }
 
 /* A core asked to be woken. An alarm that it no longer wants is dropped unseen. */
@@ -94,6 +109,9 @@ static void happen(struct sim *sim, const struct queue_entry *entry)
     case ACTOR_ARRIVAL:
         if (entry->payload == sim->arrival_generation)
             request_arrive(sim);
+        /* Only a later answer can bring another one, as in a closed loop; then this is looked at again. */
+        if (sim->arrival_at_ns == NEVER_NS)
+            sim->busy_at_last_arrival_ns = busy_ns(sim);
         break;
     case ACTOR_REPLICA_TICK:
     case ACTOR_NODE_TICK:
@@ -176,6 +194,7 @@ static void gather_facts(struct sim *sim, double began_s)
     bool source_ends = !facts->partial && (workload->source == KEY_SOURCE_TRACE || workload->requests_max > 0);
 
     facts->digest = digest_of(sim);
+    facts->busy_ns = (double)busy_ns(sim);
     end_unfinished(sim);
     /* The measured window ends where arrivals do: at duration_s, or earlier where the source had no more. */
     facts->arrivals_end_ns = sim->arrivals_end_ns;
