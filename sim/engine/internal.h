@@ -213,7 +213,6 @@ struct sim {
     int64_t arrivals_end_ns;
     int64_t give_up_ns;
     int64_t last_arrival_ns;
-    int64_t busy_at_last_arrival_ns; /* of all replicas; known once no further arrival is */
     int64_t little_at_ns;
     struct run_facts facts;
     bool failed;                  /* the source could not go on: its message says why */

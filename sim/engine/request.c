@@ -180,6 +180,8 @@ void request_refused(struct sim_replica *replica, const struct replica_command *
     uint32_t slot = replica->request_of[request_slot(command->refuse.request)];
     struct sim_request *request = &replica->sim->requests[slot];
 
+    request->refuse_need = command->refuse.need;
+    request->refuse_have = command->refuse.have;
     /* Its adapter found no place in the core's table: the next request for it tells the core again. */
     if (command->reason == REFUSE_ADAPTERS_FULL)
         replica->known_version[replica->sim->requests[slot].arrival.adapter.index] = 0;

@@ -43,15 +43,6 @@ static void show_progress(const struct sim *sim, double elapsed_s)
     fflush(sim->options->progress);
 }
 
-static int64_t busy_ns(const struct sim *sim)
-{
-    int64_t sum_ns = 0;
-
-    for (uint32_t i = 0; i < sim->replicas_count; i++)
-        sum_ns += run_busy_ns(&sim->replicas[i]);
-    return sum_ns;
-}
-
 /* A core asked to be woken. An alarm that it no longer wants is dropped unseen. */
 static void tick(struct sim *sim, enum actor_kind kind, uint32_t index)
 {
@@ -109,9 +100,6 @@ static void happen(struct sim *sim, const struct queue_entry *entry)
     case ACTOR_ARRIVAL:
         if (entry->payload == sim->arrival_generation)
             request_arrive(sim);
-        /* Only a later answer can bring another one, as in a closed loop; then this is looked at again. */
-        if (sim->arrival_at_ns == NEVER_NS)
-            sim->busy_at_last_arrival_ns = busy_ns(sim);
         break;
     case ACTOR_REPLICA_TICK:
     case ACTOR_NODE_TICK:
@@ -170,7 +158,7 @@ static void loop(struct sim *sim, double began_s)
             break;
     }
     if (sim->options->progress != NULL)
-        fprintf(sim->options->progress, "\r%110s\r", "");
+        fprintf(sim->options->progress, "\r%*s\r", PROGRESS_COLUMNS, "");
     /* What folded runs have done by now counts, as it does with single steps. */
     for (uint32_t i = 0; i < sim->replicas_count; i++)
         run_settle(&sim->replicas[i]);
@@ -194,7 +182,6 @@ static void gather_facts(struct sim *sim, double began_s)
     bool source_ends = !facts->partial && (workload->source == KEY_SOURCE_TRACE || workload->requests_max > 0);
 
     facts->digest = digest_of(sim);
-    facts->busy_ns = (double)busy_ns(sim);
     end_unfinished(sim);
     /* The measured window ends where arrivals do: at duration_s, or earlier where the source had no more. */
     facts->arrivals_end_ns = sim->arrivals_end_ns;
