@@ -3,8 +3,11 @@
  *
  * A holding is one copy of a base on a group of GPUs of one node (a gang's shards are one holding). A claim is a job on
  * a holding's GPUs. Bytes of a GPU: sum of its holdings' + sum of its claims' <= usable. A holding without claims may be
- * dropped; which, is the eviction question one level up: least (reload cost x claims in memory / bytes), see
- * devices_victims(). Only fleet/ uses this. */
+ * dropped; which, is the eviction question one level up, answered as for adapters (GreedyDual-Size-Frequency): least
+ * clock + claims it has had x reload cost / bytes, then the longest unused. Only fleet/ uses this.
+ *
+ * A GPU is free, whole (one EXCLUSIVE job), shared (jobs of one isolation class: MPS of one tenant or of trusted ones,
+ * TIME_SLICE of one tenant) or cut (MIG, nothing but slices). It becomes free again with its last job. */
 #ifndef FLEET_DEVICES_H
 #define FLEET_DEVICES_H
 
@@ -40,7 +43,7 @@ enum devices_place_kind {
     PLACE_NONE,
     PLACE_RESIDENT,            /* the base is there and ready */
     PLACE_LOADING,             /* it is on its way there: the job starts when it has come */
-    PLACE_LOAD                 /* room for the base and the job; `victims` bases without claims must be dropped first */
+    PLACE_LOAD                 /* room for the base and the job. A MIG slice always is one: its base is its own */
 };
 struct devices_place {
     enum devices_place_kind kind;
@@ -49,7 +52,7 @@ struct devices_place {
     uint16_t slice;            /* MIG: profile << 8 | first memory slice + 1; 0: none */
     uint16_t flavor;
     uint32_t holding;          /* NONE_INDEX for PLACE_LOAD and MIG slices (which hold a base of their own) */
-    uint32_t victims;          /* holdings to drop: devices_victim_at() */
+    uint32_t victims;          /* holdings to drop first, whatever the kind: devices_victim_at() */
     bool blocked_by_earmark;   /* PLACE_NONE: something earmarked for others would have done */
     bool blocked_by_isolation; /* PLACE_NONE: room there is, but not under this isolation */
 };
@@ -57,6 +60,10 @@ struct devices_place {
 size_t devices_bytes(const struct devices_config *config);
 struct devices *devices_create(void *memory, size_t memory_bytes, const struct devices_config *config);
 
+/* Whether devices_up() would take them: not there yet, of the flavor, model and bytes of the GPUs their node has, and at most
+ * sixteen kinds of (flavor, model, bytes) in all. */
+bool devices_can_up(const struct devices *devices, uint16_t node, uint16_t gpu_mask, uint16_t flavor, uint16_t model,
+                    uint64_t bytes);
 void devices_up(struct devices *devices, uint16_t node, uint16_t gpu_mask, uint16_t flavor, uint16_t model, uint64_t bytes);
 /* Closed to new work; what runs goes on. */
 void devices_close(struct devices *devices, uint16_t node, uint16_t gpu_mask);
@@ -65,7 +72,8 @@ uint32_t devices_gone(struct devices *devices, uint16_t node, uint16_t gpu_mask,
 
 /* Where could it go now? `resident_first`: prefer the base's holdings, then a load (residency-first); otherwise best fit
  * without looking at bases (naive, for comparison). Best fit keeps whole nodes whole. `may_load`: whether PLACE_LOAD may be
- * answered (queued work pays for it). Costs O(holdings of the base + log nodes), never O(GPUs). */
+ * answered (queued work pays for it). Costs O(nodes / 64) words, and the nodes whose rooms say that they might do; never
+ * O(GPUs). */
 struct devices_place devices_find(struct devices *devices, const struct devices_ask *ask, bool resident_first, bool may_load);
 /* The same with these claims imagined away (reclaim tries victims); changes nothing. */
 struct devices_place devices_find_without(struct devices *devices, const struct devices_ask *ask, const uint32_t *jobs,
@@ -79,8 +87,9 @@ uint32_t devices_holding_at(const struct devices *devices, uint16_t node, uint16
 struct devices_holding { uint64_t bytes; uint16_t base; uint16_t node; uint16_t gpu_mask; bool ready; uint32_t claims; };
 struct devices_holding devices_holding(const struct devices *devices, uint32_t holding);
 void devices_drop(struct devices *devices, uint32_t holding); /* no claims on it (checked) */
-/* Claim of a job on a place that was found; on its holding (or slice). Returns whether memory must be cleared first: the
- * GPU's last private bytes were another tenant's. */
+/* Claim of a job on a place that was found; on its holding (or slice): after devices_hold(), where that was PLACE_LOAD.
+ * Returns whether memory must be cleared first: the last private bytes there (of any GPU of a gang; of the slice's own
+ * memory) were another tenant's. */
 bool devices_claim(struct devices *devices, uint32_t job, const struct devices_ask *ask, const struct devices_place *place);
 void devices_release(struct devices *devices, uint32_t job);
 bool devices_claimed(const struct devices *devices, uint32_t job, struct devices_place *ret_place);
@@ -92,7 +101,7 @@ uint32_t devices_slice_eighths(const struct devices *devices, const struct devic
 uint32_t devices_jobs_on(const struct devices *devices, uint16_t node, uint16_t gpu);
 
 /* Freed capacity that waits for one job (I9), and reservations for backfill: from `from_ns` on (0: now) these GPUs take
- * nobody else's work that would not have ended by then. */
+ * nobody else's work that would not have ended by then. A job has one earmark: a second call replaces it. */
 void devices_earmark(struct devices *devices, uint16_t node, uint16_t gpu_mask, uint32_t job, int64_t from_ns);
 void devices_unearmark(struct devices *devices, uint32_t job);
 uint32_t devices_earmarked(const struct devices *devices, uint16_t node, uint16_t gpu); /* for which job; NONE_INDEX */
@@ -101,7 +110,7 @@ uint64_t devices_bytes_largest(const struct devices *devices);          /* usabl
 uint32_t devices_gang_largest(const struct devices *devices);
 uint64_t devices_slice_largest(const struct devices *devices);
 uint64_t devices_gpus(const struct devices *devices, uint16_t flavor);  /* open ones */
-uint64_t devices_gpus_busy(const struct devices *devices, uint16_t flavor);
+uint64_t devices_gpus_busy(const struct devices *devices, uint16_t flavor); /* of the open ones, with claims */
 
 /* MIG profiles of a model: false past the end. Placement is positional: first memory slice must be one of `starts`. */
 struct mig_profile { const char *name; uint16_t memory_slices; uint16_t compute_slices; uint16_t count_max; uint16_t starts; uint64_t bytes; };
