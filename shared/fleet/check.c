@@ -92,6 +92,8 @@ void fleet_check(const struct fleet *fleet)
     check(up == pooled);
     check(listed == in_flight);
     check(fleet->adapters[0].rate.value == 0 && !fleet->adapters[0].tracked);
+    if (fleet->jobs != NULL)
+        jobs_check(fleet->jobs);
 }
 
 uint64_t fleet_digest(const struct fleet *fleet)
@@ -106,5 +108,7 @@ uint64_t fleet_digest(const struct fleet *fleet)
         digest = hash_fold(digest, (uint64_t)replica->base.value << 32 | (uint64_t)replica->node.value << 16 |
                                        replica->up);
     }
+    if (fleet->jobs != NULL)
+        digest = hash_fold(digest, jobs_digest(fleet->jobs));
     return digest;
 }

@@ -21,7 +21,7 @@ static size_t take(struct layout *layout, size_t bytes)
 
 struct parts {
     size_t fleet, replicas, members, pools, pool_members, adapters, gpu_replicas, host_nodes, node_replicas,
-        host_scratch, requests, bytes;
+        host_scratch, requests, jobs, bytes;
 };
 
 static uint32_t words_for(uint32_t bits)
@@ -53,6 +53,8 @@ static struct parts parts_of(const struct fleet_config *config)
     parts.node_replicas = take(&layout, config->nodes_max * replica_set);
     parts.host_scratch = take(&layout, replica_set);
     parts.requests = take(&layout, config->requests_max * sizeof(struct fleet_request));
+    layout.used = (layout.used + 15) & ~(size_t)15;
+    parts.jobs = take(&layout, config->jobs.jobs_max > 0 ? jobs_bytes(&config->jobs) : 0);
     parts.bytes = layout.used;
     return parts;
 }
@@ -98,6 +100,8 @@ struct fleet *fleet_create(void *memory, size_t memory_bytes, const struct fleet
         fleet->adapters[i].homes = 1;
     for (uint32_t i = 0; i < config->requests_max; i++)
         fleet->requests[i].replica = NONE_INDEX;
+    if (config->jobs.jobs_max > 0)
+        fleet->jobs = jobs_create(bytes + parts.jobs, jobs_bytes(&config->jobs), &config->jobs);
     return fleet;
 }
 
@@ -355,7 +359,10 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     case FLEET_EVENT_ADAPTER_RETIRED:
         residency_retire(fleet, event->adapter_retired.adapter);
         return;
-    case FLEET_EVENT_TICK: /* never asked for, harmless */
+    case FLEET_EVENT_TICK:
+        if (fleet->jobs != NULL && jobs_wakeup_at_ns(fleet->jobs) <= event->at_ns)
+            jobs_step(fleet->jobs, event, &fleet->commands, out);
+        return;
     case FLEET_EVENT_BASE_KNOWN:
     case FLEET_EVENT_COHORT:
     case FLEET_EVENT_TENANT:
@@ -369,6 +376,9 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     case FLEET_EVENT_JOB_YIELDED:
     case FLEET_EVENT_JOB_ENDED:
     case FLEET_EVENT_BASE_LOADED:
+        check(fleet->jobs != NULL);
+        jobs_step(fleet->jobs, event, &fleet->commands, out);
+        return;
     case FLEET_EVENT_NONE:
     case FLEET_EVENT_COUNT:
         return;
@@ -377,8 +387,12 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
 
 int64_t fleet_wakeup_at_ns(const struct fleet *fleet)
 {
-    (void)fleet;
-    return NEVER_NS;
+    return fleet->jobs != NULL ? jobs_wakeup_at_ns(fleet->jobs) : NEVER_NS;
+}
+
+struct jobs *fleet_jobs(struct fleet *fleet)
+{
+    return fleet->jobs;
 }
 
 uint32_t fleet_outstanding(const struct fleet *fleet, replica_id replica)

@@ -4,6 +4,7 @@
 #define FLEET_FLEET_H
 
 #include "fleet/event.h"
+#include "fleet/jobs.h"
 #include "policy/policy.h"
 
 struct fleet;
@@ -24,6 +25,7 @@ struct fleet_config {
     uint32_t hot_share_milli;  /* 500 */
     uint32_t cool_milli;       /* 750: the hysteresis */
     int64_t rate_half_life_ns; /* of the request counters behind it; 60 s */
+    struct jobs_config jobs;   /* jobs_max 0: none are scheduled */
 };
 
 size_t fleet_bytes(const struct fleet_config *config);
@@ -32,6 +34,8 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
 int64_t fleet_wakeup_at_ns(const struct fleet *fleet);
 void fleet_check(const struct fleet *fleet);
 uint64_t fleet_digest(const struct fleet *fleet);
+/* NULL when none are scheduled. */
+struct jobs *fleet_jobs(struct fleet *fleet);
 uint32_t fleet_outstanding(const struct fleet *fleet, replica_id replica);
 
 #endif

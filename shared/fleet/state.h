@@ -68,6 +68,7 @@ struct fleet {
     uint64_t *node_replicas;        /* [nodes_max][replica_words]: which are up on it */
     uint64_t *host_scratch;         /* [replica_words] of the request being routed */
     struct fleet_request *requests; /* [requests_max], by slot */
+    struct jobs *jobs;              /* NULL: none are scheduled */
 };
 
 /* rate.c */
