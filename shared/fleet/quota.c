@@ -1,9 +1,10 @@
-/* The tree of quotas. A node's usage, and what it lends, is a sum over its children of a function of each child alone; so
- * whatever happens below is two differences that climb towards the root, and no order of events can make the sums differ
- * from the leaves. Everything costs O(depth) and nothing is O(tenants).
+/* The tree of quotas. A node's usage, and what it lends, is a sum over its children of a function of each child
+ * alone; so whatever happens below is two differences that climb towards the root, and no order of events can make
+ * the sums differ from the leaves. Everything costs O(depth) and nothing is O(tenants).
  *
- * The arithmetic is Kueue's (pkg/cache/scheduler/resource_node.go) with one difference: a cohort in debt, after a limit
- * shrank, offers nothing instead of a negative amount. In Kueue the debt of a neighbour eats what a tenant is guaranteed. */
+ * The arithmetic is Kueue's (pkg/cache/scheduler/resource_node.go) with one difference: a cohort in debt, after a
+ * limit shrank, offers nothing instead of a negative amount. In Kueue the debt of a neighbour eats what a tenant
+ * is guaranteed. */
 #include "fleet/quota_state.h"
 
 #include "base/hash.h"
@@ -70,7 +71,8 @@ struct quota *quota_create(void *memory, size_t memory_bytes, const struct quota
     quota->nodes = (void *)(bytes + parts.nodes);
     quota->remainders = (void *)(bytes + parts.remainders);
     quota->order = (void *)(bytes + parts.order);
-    /* A tenant has nothing in a flavor that it was not given, not even a loan; a cohort passes on what is above it. */
+    /* A tenant has nothing in a flavor that it was not given, not even a loan; a cohort passes on what is above
+     * it. */
     for (uint32_t i = 0; i < quota->nodes_count; i++) {
         quota->nodes[i].parent = NONE_INDEX;
         for (uint32_t flavor = 0; i >= config->tenants_max && flavor < config->flavors_max; flavor++) {
@@ -130,9 +132,10 @@ static int128 excess_now(const struct quota *quota, uint32_t node, const struct 
     return max_wide(0, cell->usage - cell->subtree - borrowing);
 }
 
-/* Adds to a node's sums, and the differences this makes to those above. `lawful`: within limits, so that an excess can
- * only shrink; otherwise a limit has changed and an excess is what it now is. */
-static void climb(struct quota *quota, uint32_t node, uint16_t flavor, int128 subtree_delta, int128 usage_delta, bool lawful)
+/* Adds to a node's sums, and the differences this makes to those above. `lawful`: within limits, so that an excess
+ * can only shrink; otherwise a limit has changed and an excess is what it now is. */
+static void climb(struct quota *quota, uint32_t node, uint16_t flavor, int128 subtree_delta, int128 usage_delta,
+                  bool lawful)
 {
     while (node != NONE_INDEX && (subtree_delta != 0 || usage_delta != 0)) {
         struct quota_cell *cell = cell_of(quota, node, flavor);
@@ -217,8 +220,8 @@ bool quota_knows(const struct quota *quota, uint32_t tenant)
     return tenant < quota->config.tenants_max && quota->nodes[tenant].weight_milli != 0;
 }
 
-/* available(node) = local + max(0, min(bound by the borrowing limit, available(parent))), unrolled: the least, over the
- * nodes on the way up, of the local parts up to there plus that node's bound. */
+/* available(node) = local + max(0, min(bound by the borrowing limit, available(parent))), unrolled: the least,
+ * over the nodes on the way up, of the local parts up to there plus that node's bound. */
 static int128 available_wide(const struct quota *quota, uint32_t node, uint16_t flavor)
 {
     int128 local = 0;
@@ -338,15 +341,16 @@ static uint32_t common_node(const struct quota *quota, uint32_t a, uint32_t b)
     return a;
 }
 
-/* A quota is a node's, not only a tenant's: what holds of the claimer and the victim holds of every cohort between them and
- * the one they have in common. Otherwise a tenant of an overdrawn cohort could take what another cohort owns, or stop work
- * whose quota its own branch cannot be lent. The claimer's cohort being overdrawn, there is a borrower inside it to take
- * from.
+/* A quota is a node's, not only a tenant's: what holds of the claimer and the victim holds of every cohort between
+ * them and the one they have in common. Otherwise a tenant of an overdrawn cohort could take what another cohort
+ * owns, or stop work whose quota its own branch cannot be lent. The claimer's cohort being overdrawn, there is a
+ * borrower inside it to take from.
  *
- * With this used / subtree is at most 1 on the claimer's side, and at least 1 on the victim's, at every level after the
- * move: the saturation of the claimer stays at or below the victim's, so the two can't take from each other in turns. */
-bool quota_may_reclaim(const struct quota *quota, uint32_t claimer, int64_t need_milli, uint32_t victim, uint16_t flavor,
-                       int64_t milli)
+ * With this used / subtree is at most 1 on the claimer's side, and at least 1 on the victim's, at every level
+ * after the move: the saturation of the claimer stays at or below the victim's, so the two can't take from each
+ * other in turns. */
+bool quota_may_reclaim(const struct quota *quota, uint32_t claimer, int64_t need_milli, uint32_t victim,
+                       uint16_t flavor, int64_t milli)
 {
     (void)tenant_cell(quota, claimer, flavor);
     (void)tenant_cell(quota, victim, flavor);
@@ -367,7 +371,8 @@ bool quota_may_reclaim(const struct quota *quota, uint32_t claimer, int64_t need
             return false;
         need = used_above(&after) - used_before;
     }
-    /* Above its subtree's quota a node's usage is all its parent's, so the whole of it frees something at every level. */
+    /* Above its subtree's quota a node's usage is all its parent's, so the whole of it frees something at every
+     * level. */
     for (uint32_t node = victim; node != common; node = quota->nodes[node].parent) {
         const struct quota_cell *cell = cell_of(quota, node, flavor);
 
@@ -395,8 +400,8 @@ static void check_flavor(const struct quota *quota, uint16_t flavor)
         check(cell->subtree == wide(cell->nominal_milli) + quota->sums[node].subtree);
         check(node < quota->config.tenants_max || cell->usage == quota->sums[node].usage);
         check(cell->usage >= 0);
-        /* I2: nobody is above its limit but by what a change has left. I3: of a child only what it lends is in subtree,
-         * so others, whose usage is here, have at most that of it. */
+        /* I2: nobody is above its limit but by what a change has left. I3: of a child only what it lends is in
+         * subtree, so others, whose usage is here, have at most that of it. */
         check(cell->excess >= 0);
         check(excess_now(quota, node, cell) <= cell->excess);
     }

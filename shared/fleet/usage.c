@@ -1,8 +1,8 @@
-/* Usage with a half-life. What is used at t counts 2^(t / half_life), a number that never changes ("forward decay": Cormode,
- * Shkapenyuk, Srivastava, Xu, ICDE 2009); reading divides by 2^(now / half_life). Time is cut into epochs of one half-life
- * on an absolute grid: the fraction of an epoch is a multiplication when usage is added, and whole epochs are shifts. So
- * nothing is decayed twice: reading, and adding nothing, at any instants, change not one bit, and adding at an earlier
- * instant is the same as having added then.
+/* Usage with a half-life. What is used at t counts 2^(t / half_life), a number that never changes ("forward
+ * decay": Cormode, Shkapenyuk, Srivastava, Xu, ICDE 2009); reading divides by 2^(now / half_life). Time is cut
+ * into epochs of one half-life on an absolute grid: the fraction of an epoch is a multiplication when usage is
+ * added, and whole epochs are shifts. So nothing is decayed twice: reading, and adding nothing, at any instants,
+ * change not one bit, and adding at an earlier instant is the same as having added then.
  *
  * Error: a factor is right to 2^-56 of itself; each addition, and each shift, cuts less than 2^-32 GPU-ns. */
 #include "fleet/quota_state.h"

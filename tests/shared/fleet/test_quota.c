@@ -3,7 +3,6 @@
 #include "fleet/quota.h"
 #include "support.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define U QUOTA_UNLIMITED
@@ -446,6 +445,23 @@ static void reclaim_respects_what_a_cohort_owns(void **state)
     assert_true(quota_may_reclaim(quota, 0, 2, 1, 0, 2));
 }
 
+/* Of its nominal 4 tenant 0 lends 1; only what passes its guaranteed 3 is its cohort's business. */
+static void a_claim_goes_up_only_by_what_is_not_guaranteed(void **state)
+{
+    (void)state;
+    struct quota *quota = new_quota();
+
+    quota_set_cohort(quota, 0, ROOT, 0, 1000, 0, U, U);
+    quota_set_cohort(quota, 1, 0, 0, 1000, 0, U, U);
+    quota_set_tenant(quota, 0, 1, 0, 1000, 4, U, 1);
+    quota_set_tenant(quota, 3, 0, 0, 1000, 4, U, U);
+    quota_take(quota, 3, 0, 5);
+    assert_int_equal(quota_fit(quota, 0, 0, 4), QUOTA_WAIT);
+    assert_true(quota_may_reclaim(quota, 0, 4, 3, 0, 1));
+    quota_give(quota, 3, 0, 1);
+    assert_int_equal(quota_fit(quota, 0, 0, 4), QUOTA_NOMINAL);
+}
+
 static void memory_of_any_alignment_will_do(void **state)
 {
     (void)state;
@@ -576,6 +592,7 @@ int main(void)
         cmocka_unit_test(reclaim_takes_from_borrowers_what_they_borrow),
         cmocka_unit_test(reclaim_stays_within_one_tree),
         cmocka_unit_test(reclaim_respects_what_a_cohort_owns),
+        cmocka_unit_test(a_claim_goes_up_only_by_what_is_not_guaranteed),
         cmocka_unit_test(memory_of_any_alignment_will_do),
         cmocka_unit_test(every_state_has_its_own_digest),
         cmocka_unit_test(mistakes_stop),

@@ -131,7 +131,9 @@ static void shares_are_those_of_the_rounds_and_max_min_fair(void **state)
 
         for (uint32_t i = 0; i < TENANTS; i++) {
             weight[i] = 1 + (uint32_t)((draw(&random) >> (64 - weight_bits)) % UINT32_MAX);
-            demand[i] = draw_below(&random, 4) == 0 ? 0 : (int64_t)(draw(&random) >> (64 - bits) >> draw_below(&random, 5));
+            demand[i] = (int64_t)(draw(&random) >> (64 - bits) >> draw_below(&random, 5));
+            if (draw_below(&random, 4) == 0)
+                demand[i] = 0;
             wanted += (uint64_t)demand[i];
             weights += weight[i];
         }

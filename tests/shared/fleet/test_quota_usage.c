@@ -1,4 +1,5 @@
-/* Usage with a half-life against the powers of two themselves: exact in order and in steps, and charged at admission. */
+/* Usage with a half-life against the powers of two themselves: exact in order and in steps, and charged at
+ * admission. */
 #include "fleet/quota.h"
 #include "support.h"
 
