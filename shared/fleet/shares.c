@@ -103,7 +103,7 @@ void quota_water_fill(const struct quota *quota, int64_t capacity_milli, const i
         uint128 part = (uint128)left * quota->nodes[rest[j]].weight_milli;
 
         ret_share_milli[rest[j]] = (int64_t)(part / weight);
-        quota->remainders[rest[j]] = (uint64_t)(part % weight);
+        quota->remainders[rest[j]] = (uint64_t)(part - (uint128)ret_share_milli[rest[j]] * weight);
         units -= ret_share_milli[rest[j]];
     }
     check(rest_count == 0 || units < (int64_t)rest_count);
