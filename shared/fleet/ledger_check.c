@@ -59,6 +59,8 @@ static void gpu_check(const struct ledger *ledger, const struct ledger_gpu *gpu)
     check(gpu->compute_milli == compute_milli);
     check(gpu->used_share == used_share);
     check(gpu->waiting == waiting);
+    check(gpu->wait.from <= gpu->loading);
+    check(gpu->wait.carry == 0 || gpu->wait.carry < (uint128)HOUR_NS * waiting);
     check(gpu->at_ns <= ledger->at_ns);
     check(gpu->idle_rate == (waiting > 0 ? 0 : (int128)gpu->price * (WHOLE - used_share)));
 }
@@ -112,6 +114,7 @@ void ledger_check(const struct ledger *ledger)
     check(ledger->price_sum == price_sum);
     check(ledger->up_count == up_count);
     check(ledger->reserved_rate == ledger_reserved_rate(ledger));
+    check(ledger->idle_carry == 0 || ledger->idle_carry < (uint128)HOUR_NS * ledger->unused_milli);
     accounts_check(ledger);
     /* Whatever came at this very instant after the settling has cost nothing. */
     if (ledger->settled_at_ns == ledger->at_ns) {

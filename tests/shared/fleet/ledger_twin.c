@@ -5,12 +5,11 @@
 #define HOUR_NS (3600 * NS_PER_S)
 #define WHOLE INT64_C(1000000000)
 
-/* rate * time * share / sharers, rate in nano an hour. */
+/* cost_share, price * time * share, is in atto times HOUR_NS: 27720 parts each. */
 static void amount_add(struct twin_amount *amount, uint128 cost_share, uint32_t sharers)
 {
-    uint128 parts = cost_share % (TWIN_PARTS) * (27720 / sharers);
+    uint128 parts = cost_share % TWIN_PARTS * (27720 / sharers);
 
-    /* cost_share / HOUR_NS is atto; 27720 / sharers of a part each. */
     amount->atto += cost_share / TWIN_PARTS * (27720 / sharers);
     amount->atto += (amount->parts + parts) / TWIN_PARTS;
     amount->parts = (amount->parts + parts) % TWIN_PARTS;
@@ -269,7 +268,9 @@ struct twin_event twin_draw(const struct twin *twin, uint64_t *random)
         event.amount = (int64_t)draw_below(random, compute_free(gpu, event.job) + 1);
         break;
     case TWIN_COMPUTE: event.amount = (int64_t)draw_below(random, compute_free(gpu, event.job) + 1); break;
-    case TWIN_UNUSED: event.amount = draw_below(random, 2) == 0 ? 0 : (int64_t)draw_below(random, 2000); break;
+    case TWIN_UNUSED: /* none; some; more than there is, so that the platform has no idle money */
+        event.amount = (int64_t)draw_below(random, (uint64_t[]){1, 2000, 100000}[draw_below(random, 3)]);
+        break;
     default: break;
     }
     return event;

@@ -221,20 +221,31 @@ static void unused_reservations_cost_at_most_their_price(void **state)
     account_is(PLATFORM, CHARGE_IDLE, 2 * UNIT);
 }
 
-/* Nine tenths of a unit on each GPU round down, and the one reservation is owed all three. */
+/* Nine tenths of a unit on each GPU round down, and the one reservation is owed them all. */
 static void a_bill_that_rounds_down_never_leaves_the_platform_below_zero(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 3; i++)
-        ledger_gpu_up(ledger, i, 0, 9, 100 * GIB);
-    ledger_unused(ledger, 0, B, 4000);
-    settled(HOUR_NS / 10, PLATFORM);
-    assert_int_equal(ledger_bill(ledger), 0);
-    account_is(B, CHARGE_RESERVED_IDLE, 0);
-    account_is(PLATFORM, CHARGE_IDLE, 0);
-    settled(HOUR_NS, PLATFORM); /* what was held back is there again */
-    assert_int_equal(ledger_bill(ledger), 27);
-    assert_in_range(ledger_account(ledger, B, CHARGE_RESERVED_IDLE), 26, 27);
+    struct ledger_config config = config_small();
+
+    for (uint32_t gpus = 1; gpus <= 4; gpus++) {
+        ledger_again(&config);
+        for (uint32_t i = 0; i < gpus; i++)
+            ledger_gpu_up(ledger, i, 0, 9, 100 * GIB);
+        ledger_unused(ledger, 0, B, 1000);
+        ledger_unused(ledger, 0, C, 4000);
+        settled(HOUR_NS / 10, PLATFORM);
+        assert_int_equal(ledger_bill(ledger), 0);
+        account_is(B, CHARGE_RESERVED_IDLE, 0);
+        account_is(C, CHARGE_RESERVED_IDLE, 0);
+        account_is(PLATFORM, CHARGE_IDLE, 0);
+        settled(HOUR_NS, PLATFORM); /* what was held back is there again */
+        assert_int_equal(ledger_bill(ledger), 9 * gpus);
+        assert_int_equal(ledger_account(ledger, B, CHARGE_RESERVED_IDLE), 9 * gpus / 5);
+        assert_int_equal(ledger_account(ledger, C, CHARGE_RESERVED_IDLE), 9 * gpus * 4 / 5);
+        ledger_unused(ledger, HOUR_NS, B, 0);
+        settled(HOUR_NS + HOUR_NS / 10, PLATFORM);
+        assert_true(ledger_account(ledger, PLATFORM, CHARGE_IDLE) >= 0);
+    }
 }
 
 static void money_without_a_user_goes_to_the_platform(void **state)

@@ -1,6 +1,5 @@
 /* The ledger against its slow twin over random events: the same shares, sums that equal the bill after every event, and
  * amounts that depend neither on how often it is settled nor on events that change nothing. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "shared/fleet/ledger_twin.h"
@@ -78,6 +77,10 @@ static void accounts_equal(const struct ledger *often, const struct ledger *seld
                 fail_msg("seed %llu step %u: account %u component %u: settled often %lld, seldom %lld",
                          (unsigned long long)seed, step, i, component, (long long)ledger_account(often, i, component),
                          (long long)ledger_account(seldom, i, component));
+    /* Down to the last carry. */
+    if (ledger_digest(often) != ledger_digest(seldom))
+        fail_msg("seed %llu step %u: digest settled often %llx, seldom %llx", (unsigned long long)seed, step,
+                 (unsigned long long)ledger_digest(often), (unsigned long long)ledger_digest(seldom));
 }
 
 /* Events that change nothing: told to one of two ledgers. */
@@ -159,10 +162,9 @@ static void the_same_events_leave_the_same_digest(void **state)
             struct twin_event event = twin_draw(&twin, &random);
 
             twin_apply(&twin, &event);
-            if (i < 2 || step != 1500)
-                twin_tell(ledger, &event);
-            else
-                ledger_book(ledger, 0, CHARGE_STORAGE, 1), twin_tell(ledger, &event);
+            twin_tell(ledger, &event);
+            if (i == 2 && step == 1500)
+                ledger_book(ledger, 0, CHARGE_STORAGE, 1);
         }
         digests[i] = ledger_digest(ledger);
         free(memory);
