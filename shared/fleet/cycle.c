@@ -165,6 +165,18 @@ static void mark_blocked(struct jobs *jobs, uint32_t slot, enum job_wait wait)
         job->blocked_at_ns = jobs->at_ns;
 }
 
+/* Quotas add up to the capacity, so a gang that finds no node mostly finds no quota either: both are what others hold. Only
+ * its own limits would make a reservation idle for nothing. */
+static bool within_own_limits(const struct jobs *jobs, const struct job *job)
+{
+    int64_t need_milli = quota_need_milli(jobs, job, NULL);
+
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
+        if (quota_ceiling(jobs->quota, job->tenant, flavor) - quota_used(jobs->quota, job->tenant, flavor) >= need_milli)
+            return true;
+    return false;
+}
+
 bool cycle_place_one(struct jobs *jobs, uint32_t slot, struct devices_place *ret_place)
 {
     struct shapes shapes = {0};
@@ -213,7 +225,7 @@ void cycle_run(struct jobs *jobs, uint32_t only_class)
         if (job->earmarked || claims == CLAIMS_A_CYCLE)
             continue;
         claims++;
-        if (!reclaim_for(jobs, slot) && wait != JOB_WAIT_QUOTA)
+        if (!reclaim_for(jobs, slot) && (wait != JOB_WAIT_QUOTA || within_own_limits(jobs, job)))
             reserve_for(jobs, slot);
     }
 }

@@ -352,8 +352,9 @@ void job_forget_claim(struct jobs *jobs, uint32_t slot)
     devices_release(jobs->devices, slot);
     quota_give(jobs->quota, job->tenant, job->flavor, (int64_t)job->quota_milli_per_gpu * job->gpus);
     tell_unused(jobs, job->tenant);
-    /* The advance is settled against what was really held. */
-    quota_usage_add(jobs->quota, job->tenant, jobs->at_ns, held_ns - job->entry_ns);
+    /* The advance is taken back as of its own instant, so that it leaves no trace, and what was really held is added. */
+    quota_usage_add(jobs->quota, job->tenant, job->placed_at_ns, -job->entry_ns);
+    quota_usage_add(jobs->quota, job->tenant, jobs->at_ns, held_ns);
     job->entry_ns = 0;
     job->started_at_ns = NEVER_NS;
     share_compute(jobs, &place);

@@ -66,6 +66,7 @@ struct pending_class {
     uint16_t flags;
     uint8_t stage;
     uint8_t isolation;
+    uint8_t octave;             /* of the remaining time */
     uint8_t wait;               /* enum job_wait of its head */
 };
 

@@ -40,6 +40,12 @@ static uint32_t meld(struct jobs *jobs, uint32_t a, uint32_t b)
     return root;
 }
 
+/* Whether a job may slip in before a reservation depends on how long it takes, so a class holds one octave of that. */
+static uint8_t octave_of(const struct job *job)
+{
+    return (uint8_t)(63 - __builtin_clzll((uint64_t)job->remaining_ns | 1));
+}
+
 static uint64_t class_key(const struct job *job, uint32_t collision)
 {
     uint64_t key = hash_fold(collision, job->bytes);
@@ -47,6 +53,7 @@ static uint64_t class_key(const struct job *job, uint32_t collision)
     key = hash_fold(key, (uint64_t)job->tenant << 32 | (uint64_t)job->base << 16 | job->gpus);
     key = hash_fold(key, (uint64_t)(uint16_t)job->priority << 32 | (uint64_t)job->flags << 16 | (uint64_t)job->stage << 8 |
                              job->isolation);
+    key = hash_fold(key, octave_of(job));
     return hash_mix(key);
 }
 
@@ -54,7 +61,7 @@ static bool same_class(const struct pending_class *class, const struct job *job)
 {
     return class->bytes == job->bytes && class->tenant == job->tenant && class->base == job->base &&
            class->gpus == job->gpus && class->priority == job->priority && class->flags == job->flags &&
-           class->stage == job->stage && class->isolation == job->isolation;
+           class->stage == job->stage && class->isolation == job->isolation && class->octave == octave_of(job);
 }
 
 void pending_init(struct jobs *jobs)
@@ -85,7 +92,8 @@ static uint32_t class_open(struct jobs *jobs, const struct job *job)
     jobs->classes[index] = (struct pending_class){
         .bytes = job->bytes, .tenant = job->tenant, .root = NONE_INDEX, .active_at = jobs->active_count,
         .next_free = NONE_INDEX, .reserved = NONE_INDEX, .collision = collision, .base = job->base, .gpus = job->gpus, .priority = job->priority,
-        .flags = job->flags, .stage = job->stage, .isolation = job->isolation, .wait = JOB_WAIT_ORDER};
+        .flags = job->flags, .stage = job->stage, .isolation = job->isolation, .octave = octave_of(job),
+        .wait = JOB_WAIT_ORDER};
     jobs->active[jobs->active_count++] = index;
     table_insert(&jobs->class_of, class_key(job, collision), index);
     return index;

@@ -11,18 +11,22 @@ struct victims {
     uint32_t slots[VICTIMS_MAX];
 };
 
-/* May `victim` be stopped for `job`, whatever else is? */
-static bool eligible(const struct jobs *jobs, const struct job *job, const struct job *victim)
+/* Will `victim` be one to stop for `job`, once it has run its minimum? */
+static bool eligible_in_time(const struct jobs *jobs, const struct job *job, const struct job *victim)
 {
     if (victim->state != JOB_RUNNING || (victim->flags & JOB_PREEMPTIBLE) == 0)
         return false;
-    if (jobs->at_ns - victim->started_at_ns < victim->runtime_min_ns)
-        return false; /* I11 */
     if (victim->tenant == job->tenant)
         return victim->priority < job->priority; /* I7: it would be ordered after the claimer */
     return victim->borrowed && quota_borrowed(jobs->quota, victim->tenant, victim->flavor) > 0 &&
            quota_used(jobs->quota, job->tenant, victim->flavor) + quota_need_milli(jobs, job, NULL) <=
                quota_nominal(jobs->quota, job->tenant, victim->flavor);
+}
+
+/* May it be stopped now, whatever else is? */
+static bool eligible(const struct jobs *jobs, const struct job *job, const struct job *victim)
+{
+    return eligible_in_time(jobs, job, victim) && jobs->at_ns - victim->started_at_ns >= victim->runtime_min_ns; /* I11 */
 }
 
 /* Borrowers first, lowest priority, most recently placed; the last tie is the younger job. */
@@ -68,42 +72,47 @@ static void gather(const struct jobs *jobs, const struct job *job, uint16_t node
     }
 }
 
-static int64_t taken_milli(const struct jobs *jobs, const struct victims *victims, uint32_t tenant, uint16_t flavor)
+static int64_t held_milli(const struct job *job)
 {
-    int64_t milli = 0;
+    return (int64_t)job->quota_milli_per_gpu * job->gpus;
+}
 
-    for (uint32_t i = 0; i < victims->count; i++) {
-        const struct job *victim = &jobs->jobs[victims->slots[i]];
+/* Is each of them lawful, with those before it gone? Gives their quota back one by one, which the caller undoes. */
+static bool lawful_one_by_one(struct jobs *jobs, const struct job *job, const struct victims *victims,
+                              const struct devices_place *place, uint32_t *ret_given)
+{
+    int64_t need_milli = quota_need_milli(jobs, job, place);
+    bool others = false;
 
-        if (victim->tenant == tenant && victim->flavor == flavor)
-            milli += (int64_t)victim->quota_milli_per_gpu * victim->gpus;
+    for (*ret_given = 0; *ret_given < victims->count; ++*ret_given) {
+        const struct job *victim = &jobs->jobs[victims->slots[*ret_given]];
+
+        if (!eligible(jobs, job, victim) || victim->flavor != place->flavor)
+            return false;
+        if (victim->tenant != job->tenant) {
+            others = true;
+            if (!quota_may_reclaim(jobs->quota, job->tenant, need_milli, victim->tenant, victim->flavor, held_milli(victim)))
+                return false;
+        }
+        quota_give(jobs->quota, victim->tenant, victim->flavor, held_milli(victim));
     }
-    return milli;
+    /* Within one tenant no right is needed beyond what its own jobs give up and what it may have anyway. */
+    return others || need_milli <= quota_available(jobs->quota, job->tenant, place->flavor);
 }
 
 /* All of them together must be lawful: nobody below nominal (I5), and the claimer either within its own nominal quota, or
- * taking no more than its own lower-priority jobs give up and what it may have anyway. */
-static bool lawful(const struct jobs *jobs, const struct job *job, const struct victims *victims,
-                   const struct devices_place *place)
+ * taking no more than its own lower-priority jobs give up. */
+static bool lawful(struct jobs *jobs, const struct job *job, const struct victims *victims, const struct devices_place *place)
 {
-    int64_t need_milli = quota_need_milli(jobs, job, place);
-    int64_t own_milli = taken_milli(jobs, victims, job->tenant, place->flavor);
-    bool others = false;
+    uint32_t given;
+    bool fine = lawful_one_by_one(jobs, job, victims, place, &given);
 
-    for (uint32_t i = 0; i < victims->count; i++) {
-        const struct job *victim = &jobs->jobs[victims->slots[i]];
+    while (given-- > 0) {
+        const struct job *victim = &jobs->jobs[victims->slots[given]];
 
-        if (!eligible(jobs, job, victim))
-            return false;
-        if (victim->tenant == job->tenant)
-            continue;
-        others = true;
-        if (victim->flavor != place->flavor ||
-            !quota_may_reclaim(jobs->quota, job->tenant, need_milli - own_milli, victim->tenant, victim->flavor,
-                               taken_milli(jobs, victims, victim->tenant, victim->flavor)))
-            return false;
+        quota_take_over(jobs->quota, victim->tenant, victim->flavor, held_milli(victim));
     }
-    return others || need_milli <= own_milli + quota_available(jobs->quota, job->tenant, place->flavor);
+    return fine;
 }
 
 static bool fits_without(struct jobs *jobs, const struct devices_ask *ask, const struct victims *victims,
@@ -176,8 +185,11 @@ static uint32_t nodes_with_victims(struct jobs *jobs, const struct job *job)
         const struct job *victim = &jobs->jobs[slot];
         bool seen = false;
 
-        if (!eligible(jobs, job, victim))
+        if (!eligible(jobs, job, victim)) {
+            if (eligible_in_time(jobs, job, victim))
+                wake_by(jobs, victim->started_at_ns + victim->runtime_min_ns);
             continue;
+        }
         for (uint32_t i = 0; i < count; i++)
             seen = seen || jobs->scratch_jobs[i] == victim->place.node;
         if (!seen && node_could(jobs, job, victim->place.node))
