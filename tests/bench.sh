@@ -29,5 +29,5 @@ if [ -z "$only" ] || [ "$only" = sim_day_more ]; then
     rm -f "$out"
     only=${2:-}
 fi
-scenario azure_conv scenarios/azure-conv.yaml --set workload.adapters.base_share=0.1 
+scenario azure_conv scenarios/azure-conv.yaml --variant affinity
 scenario million scenarios/million.yaml
