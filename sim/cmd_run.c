@@ -1,6 +1,4 @@
 /* berth-sim run: a scenario, its variants one after the other on the same luck, and what came of them. */
-#define _DEFAULT_SOURCE /* getopt_long */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +7,7 @@
 
 #include "cmd.h"
 #include "engine/sim.h"
+#include "options/options.h"
 #include "report/report.h"
 
 #define SETTINGS_MAX 256
@@ -32,65 +31,86 @@ static void on_interrupt(int signal_number)
     stop = 1;
 }
 
-static const char help[] =
-    "usage: berth-sim run SCENARIO [--set KEY=VALUE]... [--out FILE.h5] [--report DIR] [--journal DIR] [--json] [--quiet]\n\n"
-    "  --set KEY=VALUE  override a key (berth-sim scenario keys lists them), in every variant: --set seed=7\n"
-    "  --out FILE.h5    per-request rows, time series, tenants, counters, and the scenario that made them\n"
-    "  --report DIR     plots (PNG, SVG) and index.html, one page that can be mailed\n"
-    "  --journal DIR    what every core saw, for berth-sim replay\n"
-    "  --json           one JSON object a variant on stdout instead of the table\n"
-    "  --quiet          no progress line\n\n"
-    "Ctrl-C ends the run early: what was simulated so far is kept and marked partial (exit code 130).\n";
+#define RUN_OPTIONS(X)                                                                                               \
+    X(set, "KEY=VALUE", "override a key (berth-sim scenario keys lists them), in every variant: --set seed=7")       \
+    X(out, "FILE.h5", "per-request rows, time series, tenants, counters, and the scenario that made them")          \
+    X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
+    X(journal, "DIR", "what every core saw, for berth-sim replay")                                                   \
+    X(json, NULL, "one JSON object a variant on stdout instead of the table")                                        \
+    X(quiet, NULL, "no progress line")                                                                               \
+    X(help, NULL, "this text")
+enum {
+#define X(name, argument, about) OPTION_##name,
+    RUN_OPTIONS(X)
+#undef X
+};
+static const struct option table[] = {
+#define X(name, argument, about) {#name, argument, about},
+    RUN_OPTIONS(X)
+#undef X
+};
 
-/* 0: go on; otherwise the exit code + 1. */
-static int parse(int argc, char **argv, struct run_arguments *arguments)
+static const char usage[] = "usage: berth-sim run SCENARIO [--set KEY=VALUE]... [options]\n";
+
+static void print_help(FILE *out)
 {
-    static const struct option options[] = {
-        {"set", required_argument, NULL, 's'},    {"out", required_argument, NULL, 'o'},
-        {"report", required_argument, NULL, 'r'}, {"journal", required_argument, NULL, 'j'},
-        {"json", no_argument, NULL, 'J'},         {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},         {0},
-    };
+    fprintf(out, "%s\n", usage);
+    options_print(out, table, ARRAY_COUNT(table));
+    fputs("\nCtrl-C ends the run early: what was simulated so far is kept and marked partial.\n"
+          "Exit codes: 0 done, 1 it could not be done, 2 wrong usage, 130 stopped by Ctrl-C.\n", out);
+}
+
+/* False: the command ends here, with *ret_code. */
+static bool read_arguments(int argc, char **argv, struct run_arguments *arguments, int *ret_code)
+{
+    struct options options = {.verb = "run", .table = table, .count = ARRAY_COUNT(table), .errors = stderr, .argc = argc,
+                              .argv = argv, .at = 1};
+    const char *value;
     int option;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    *ret_code = EXIT_USAGE;
+    while ((option = options_next(&options, &value)) != OPTION_END) {
         switch (option) {
-        case 's':
+        case OPTION_set:
             if (arguments->settings_count == SETTINGS_MAX) {
-                fprintf(stderr, "berth-sim run: at most %d --set\n", SETTINGS_MAX);
-                return EXIT_USAGE + 1;
+                fprintf(stderr, "berth-sim run: at most %d --set; write the rest into the scenario\n", SETTINGS_MAX);
+                return false;
             }
-            arguments->settings[arguments->settings_count++] = optarg;
+            arguments->settings[arguments->settings_count++] = value;
             break;
-        case 'o':
-            arguments->out = optarg;
+        case OPTION_out:
+            arguments->out = value;
             break;
-        case 'r':
-            arguments->report = optarg;
+        case OPTION_report:
+            arguments->report = value;
             break;
-        case 'j':
-            arguments->journal = optarg;
+        case OPTION_journal:
+            arguments->journal = value;
             break;
-        case 'J':
+        case OPTION_json:
             arguments->json = true;
             break;
-        case 'q':
+        case OPTION_quiet:
             arguments->quiet = true;
             break;
-        case 'h':
-            fputs(help, stdout);
-            return EXIT_OK + 1;
+        case OPTION_help:
+            print_help(stdout);
+            *ret_code = EXIT_OK;
+            return false;
+        case OPTION_OPERAND:
+            if (arguments->scenario != NULL) {
+                fprintf(stderr, "berth-sim run: one scenario only, not also %s\n%s", value, usage);
+                return false;
+            }
+            arguments->scenario = value;
+            break;
         default:
-            fputs("berth-sim run --help says how\n", stderr);
-            return EXIT_USAGE + 1;
+            return false;
         }
     }
-    if (optind + 1 != argc) {
-        fputs(help, stderr);
-        return EXIT_USAGE + 1;
-    }
-    arguments->scenario = argv[optind];
-    return 0;
+    if (arguments->scenario == NULL)
+        fprintf(stderr, "berth-sim run: name a scenario\n%s", usage);
+    return arguments->scenario != NULL;
 }
 
 /* All variants; how many were run is in ret_count, since Ctrl-C may come between. */
@@ -159,10 +179,10 @@ int cmd_run(int argc, char **argv)
     struct run_arguments arguments = {0};
     struct scenario_set set = {0};
     enum status status;
-    int code = parse(argc, argv, &arguments);
+    int code;
 
-    if (code != 0)
-        return code - 1;
+    if (!read_arguments(argc, argv, &arguments, &code))
+        return code;
     if (scenario_read(arguments.scenario, arguments.settings, arguments.settings_count, stderr, &set) != STATUS_OK)
         return EXIT_FAILED;
     signal(SIGINT, on_interrupt);

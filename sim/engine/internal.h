@@ -38,6 +38,8 @@ struct sim_request {
     uint32_t replica;
     uint32_t replica_slot;
     uint32_t output_tokens;       /* produced so far */
+    uint64_t refuse_need;         /* of a refusal, with refuse_have its arithmetic */
+    uint64_t refuse_have;
     bool ending;                  /* its SEQUENCE_END is on its way */
     uint16_t rank;
     uint8_t phase;

@@ -47,6 +47,7 @@ static void summary_fill(struct summary *summary, const char *variant)
     summary->refused = 12;
     summary->by_reason[1] = 10;
     summary->by_reason[4] = 2;
+    summary->refusal_worst[1] = (struct refusal){450, 143};
     summary->overload = 300;
     summary->timeouts = 54;
     summary->unfinished = 5;
@@ -119,7 +120,9 @@ static void one_variant_is_told_in_full(void **state)
         "affinity\n"
         "  requests    19366 arrived in 3300s: 18995 completed, 12 refused, 300 overload, 54 timed out,\n"
         "              5 unfinished; 17820 within the objective (5.40/s)\n"
-        "  refused     too_long 10, adapter_lost 2\n"
+        "  refused     10 too_long: needs 450 KV blocks for its prompt and longest answer, the replica has\n"
+        "              143; none needs more\n"
+        "              2 adapter_lost: its adapter could not be loaded\n"
         "  backlog     steady: offered work / work done 1.00, +0.0012 requests/s\n"
         "\n"
         "                              TTFT                        TPOT                         E2E\n"
