@@ -9,6 +9,7 @@
 #include "engine/sim.h"
 #include "options/options.h"
 #include "report/report.h"
+#include "scenario/words.h"
 
 #define SETTINGS_MAX 256
 
@@ -16,6 +17,7 @@ struct run_arguments {
     const char *scenario;
     const char *settings[SETTINGS_MAX];
     uint32_t settings_count;
+    const char *variant;
     const char *out;
     const char *report;
     const char *journal;
@@ -33,6 +35,7 @@ static void on_interrupt(int signal_number)
 
 #define RUN_OPTIONS(X)                                                                                               \
     X(set, "KEY=VALUE", "override a key (berth-sim scenario keys lists them), in every variant: --set seed=7")       \
+    X(variant, "NAME", "only this one of the scenario's variants")                                                   \
     X(out, "FILE.h5", "per-request rows, time series, tenants, counters, and the scenario that made them")          \
     X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
     X(journal, "DIR", "what every core saw, for berth-sim replay")                                                   \
@@ -78,6 +81,9 @@ static bool read_arguments(int argc, char **argv, struct run_arguments *argument
             }
             arguments->settings[arguments->settings_count++] = value;
             break;
+        case OPTION_variant:
+            arguments->variant = value;
+            break;
         case OPTION_out:
             arguments->out = value;
             break;
@@ -111,6 +117,34 @@ static bool read_arguments(int argc, char **argv, struct run_arguments *argument
     if (arguments->scenario == NULL)
         fprintf(stderr, "berth-sim run: name a scenario\n%s", usage);
     return arguments->scenario != NULL;
+}
+
+/* Leaves only the variant of this name in the set; its luck is the scenario's and stays what it was. */
+static bool keep_variant(struct scenario_set *set, const char *scenario, const char *name)
+{
+    struct suggestion suggestion;
+    const char *near;
+
+    suggestion_begin(&suggestion, name, strlen(name));
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (strcmp(set->items[i].variant, name) == 0) {
+            set->items[0] = set->items[i];
+            set->count = 1;
+            return true;
+        }
+        suggest(&suggestion, set->items[i].variant, strlen(set->items[i].variant));
+    }
+    near = suggestion_answer(&suggestion);
+    fprintf(stderr, "berth-sim run: --variant %s: %s has no variant of that name; ", name, scenario);
+    if (near != NULL)
+        fprintf(stderr, "did you mean %s?\n", near);
+    else if (set->count == 1)
+        fprintf(stderr, "its only one is %s\n", set->items[0].variant);
+    else
+        for (uint32_t i = 0; i < set->count; i++)
+            fprintf(stderr, "%s%s%s", i == 0 ? "it has " : i + 1 < set->count ? ", " : " and ", set->items[i].variant,
+                    i + 1 < set->count ? "" : "\n");
+    return false;
 }
 
 /* All variants; how many were run is in ret_count, since Ctrl-C may come between. */
@@ -185,6 +219,10 @@ int cmd_run(int argc, char **argv)
         return code;
     if (scenario_read(arguments.scenario, arguments.settings, arguments.settings_count, stderr, &set) != STATUS_OK)
         return EXIT_FAILED;
+    if (arguments.variant != NULL && !keep_variant(&set, arguments.scenario, arguments.variant)) {
+        scenario_set_free(&set);
+        return EXIT_USAGE;
+    }
     signal(SIGINT, on_interrupt);
     status = run_all(&arguments, &set);
     scenario_set_free(&set);

@@ -50,13 +50,21 @@ refuses "an unknown verb is a usage error" 2 "no verb 'frobnicate'" $sim frobnic
 
 # Every scenario that we ship reads.
 for file in scenarios/*.yaml; do passes "scenario check: $file" $sim scenario check "$file"; done
+refuses "an unknown variant is an error with a suggestion" 2 "did you mean sticky?" $sim run scenarios/azure-conv.yaml --variant stiky
 refuses "an unknown key is an error with a suggestion" 1 "seed" $sim run scenarios/azure-conv.yaml --set sede=7
+
+# shellcheck disable=SC2086
+passes "run: one variant" $sim run scenarios/azure-conv.yaml $sample --set seed=7 --variant sticky --json
+cp "$work/out" "$work/one.json"
 
 # A run with everything on, its files, and again from its journal.
 # shellcheck disable=SC2086
 passes "run: HDF5, report, JSON" $sim run scenarios/azure-conv.yaml $sample --set seed=7 --out "$work/run.h5" --report "$work/report" --json
 cp "$work/out" "$work/release.json"
 [ "$(grep -c '"variant": "' "$work/release.json")" = 3 ] && ok "run: one JSON line a variant" || not_ok "run: one JSON line a variant"
+if [ "$(wc -l <"$work/one.json")" = 1 ] &&
+    [ "$(grep -o '"digest": "[0-9a-f]*"' "$work/one.json")" = "$(grep '"variant": "sticky"' "$work/release.json" | grep -o '"digest": "[0-9a-f]*"')" ]
+then ok "run: a variant alone is the same as among the others"; else not_ok "run: a variant alone is the same as among the others"; fi
 [ -s "$work/report/index.html" ] && ok "run: the page is there" || not_ok "run: the page is there"
 if command -v h5dump >/dev/null; then
     passes "run: h5dump reads the file" h5dump -A -d /variants/affinity/requests/at_ns -c 5 "$work/run.h5"
