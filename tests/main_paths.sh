@@ -103,6 +103,10 @@ p99() { grep "\"variant\": \"$1\"" "$work/thrash.json" | sed -n 's/.*"ttft": {"a
 if [ -n "$(p99 thrash)" ] && [ -n "$(p99 resident)" ] && awk -v t="$(p99 thrash)" -v r="$(p99 resident)" 'BEGIN{exit !(t <= 3 * r)}'
 then ok "thrash-2x: p99 TTFT $(p99 thrash) ms against $(p99 resident) ms all resident"
 else not_ok "thrash-2x: p99 TTFT within three times of all resident" "$(p99 thrash) ms, $(p99 resident) ms"; fi
+# It would prove nothing if every slot were pinned, or if nothing had to be loaded.
+grep '"variant": "thrash"' "$work/thrash.json" >"$work/thrash-one.json"
+near "thrash-2x: between a quarter and half of the slots pinned" "$(json_number "$work/thrash-one.json" slots_pinned_share_mean)" 0.375 0.125
+near "thrash-2x: every second request loads" "$(json_number "$work/thrash-one.json" gpu_hit_ratio)" 0.5 0.05
 
 # Traces.
 passes "trace info: our sample" $sim trace info traces/samples/azure-conv-sample.csv.gz
