@@ -188,10 +188,6 @@ int cmd_run(int argc, char **argv)
     signal(SIGINT, on_interrupt);
     status = run_all(&arguments, &set);
     scenario_set_free(&set);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fputs("berth-sim: the output could not be written\n", stderr);
-        return EXIT_FAILED;
-    }
     if (status != STATUS_OK)
         return EXIT_FAILED;
     return stop ? EXIT_STOPPED : EXIT_OK;

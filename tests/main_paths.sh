@@ -43,9 +43,12 @@ near "estimate: from a config.json" "$(json_number "$work/e.json" adapter_parame
 refuses "estimate: an unknown shape is named" 2 "llama-9b" $sim estimate --shape llama-9b
 
 # Help, policies, keys.
-passes "every verb has help" sh -c "for v in run scenario estimate policies trace replay; do $sim \$v --help >/dev/null || exit 1; done"
+passes "every verb has help" sh -c "for v in run scenario estimate policies trace replay validate; do $sim \$v --help >/dev/null || exit 1; done"
 passes "policies are listed" sh -c "$sim policies | grep -q sieve"
 passes "keys are listed" sh -c "$sim scenario keys | grep -q workload.arrivals.rate_per_s"
+passes "every verb calls an unknown option wrong usage" sh -c \
+    "for v in run scenario estimate policies trace replay validate; do $sim \$v --frobnicate 2>/dev/null; [ \$? = 2 ] || exit 1; done"
+refuses "output that cannot be written is an error" 1 "could not be written" sh -c "$sim policies >/dev/full"
 refuses "an unknown verb is a usage error" 2 "no verb 'frobnicate'" $sim frobnicate
 
 # Every scenario that we ship reads.
