@@ -4,22 +4,26 @@
 
 #include <ctype.h>
 
-/* Found under the question it belongs to. Questions may share a name: fifo evicts and orders. */
+/* Found under the question it belongs to, and nowhere else. */
 static bool is_found(const struct policy_line *line)
 {
-#define LOOK(asked)                                                          \
-    if (strcmp(line->question, #asked) == 0) {                                  \
-        const struct asked##_policy *policy = asked##_policy_find(line->name);   \
-                                                                                \
-        return policy != NULL && policy->about == line->about;                  \
-    }
-    LOOK(evict)
-    LOOK(queue)
-    LOOK(route)
-    LOOK(order)
-    LOOK(place)
-#undef LOOK
-    return false;
+    const struct evict_policy *evict = evict_policy_find(line->name);
+    const struct queue_policy *queue = queue_policy_find(line->name);
+    const struct route_policy *route = route_policy_find(line->name);
+    const struct order_policy *order = order_policy_find(line->name);
+    const struct place_policy *place = place_policy_find(line->name);
+
+    /* Evict has a fifo and so has order: names are unique within a question only. */
+    if (strcmp(line->question, "evict") == 0)
+        return evict != NULL && evict->about == line->about && queue == NULL && route == NULL && place == NULL;
+    if (strcmp(line->question, "queue") == 0)
+        return queue != NULL && queue->about == line->about && evict == NULL && route == NULL && place == NULL;
+    if (strcmp(line->question, "route") == 0)
+        return route != NULL && route->about == line->about && evict == NULL && queue == NULL && place == NULL;
+    if (strcmp(line->question, "order") == 0)
+        return order != NULL && order->about == line->about && queue == NULL && route == NULL && place == NULL;
+    return strcmp(line->question, "place") == 0 && place != NULL && place->about == line->about && evict == NULL &&
+           queue == NULL && route == NULL && order == NULL;
 }
 
 static void every_listed_policy_is_found_by_its_name(void **state)
