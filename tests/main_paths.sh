@@ -41,6 +41,7 @@ CONFIG
 $sim estimate --config "$work/config.json" --rank 16 --json >"$work/e.json" 2>"$work/err"
 near "estimate: from a config.json" "$(json_number "$work/e.json" adapter_parameters)" 41943040 0
 refuses "estimate: an unknown shape is named" 2 "llama-9b" $sim estimate --shape llama-9b
+refuses "estimate: a tp that does not divide the heads" 2 "--tp 3 does not divide the 32 attention heads" $sim estimate --tp 3
 
 # Help, policies, keys.
 passes "every verb has help" sh -c "for v in run scenario estimate policies trace replay validate; do $sim \$v --help >/dev/null || exit 1; done"
