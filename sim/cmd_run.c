@@ -166,13 +166,14 @@ static enum status run_variants(const struct scenario_set *set, struct results_f
 static enum status open_file(const struct run_arguments *arguments, const struct scenario_set *set, char *ret_path,
                              size_t path_bytes, struct results_file **ret_file)
 {
+    /* The folder first: --out may lie in it. */
+    if (arguments->report != NULL && report_folder(arguments->report, stderr) != STATUS_OK)
+        return STATUS_IO;
     if (arguments->out != NULL)
         snprintf(ret_path, path_bytes, "%s", arguments->out);
-    else if (arguments->report != NULL) {
-        if (report_folder(arguments->report, stderr) != STATUS_OK)
-            return STATUS_IO;
+    else if (arguments->report != NULL)
         snprintf(ret_path, path_bytes, "%s/run.h5", arguments->report);
-    } else
+    else
         return STATUS_OK;
     return results_file_create(ret_path, set->text, set->items[0].seed, stderr, ret_file);
 }
@@ -226,10 +227,6 @@ int cmd_run(int argc, char **argv)
     signal(SIGINT, on_interrupt);
     status = run_all(&arguments, &set);
     scenario_set_free(&set);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fputs("berth-sim: the output could not be written\n", stderr);
-        return EXIT_FAILED;
-    }
     if (status != STATUS_OK)
         return EXIT_FAILED;
     return stop ? EXIT_STOPPED : EXIT_OK;
