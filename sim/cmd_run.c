@@ -9,6 +9,7 @@
 #include "engine/sim.h"
 #include "options/options.h"
 #include "report/report.h"
+#include "scenario/words.h"
 
 #define SETTINGS_MAX 256
 
@@ -16,6 +17,7 @@ struct run_arguments {
     const char *scenario;
     const char *settings[SETTINGS_MAX];
     uint32_t settings_count;
+    const char *variant;
     const char *out;
     const char *report;
     const char *journal;
@@ -33,6 +35,7 @@ static void on_interrupt(int signal_number)
 
 #define RUN_OPTIONS(X)                                                                                               \
     X(set, "KEY=VALUE", "override a key (berth-sim scenario keys lists them), in every variant: --set seed=7")       \
+    X(variant, "NAME", "only this one of the scenario's variants")                                                   \
     X(out, "FILE.h5", "per-request rows, time series, tenants, counters, and the scenario that made them")          \
     X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
     X(journal, "DIR", "what every core saw, for berth-sim replay")                                                   \
@@ -78,6 +81,9 @@ static bool read_arguments(int argc, char **argv, struct run_arguments *argument
             }
             arguments->settings[arguments->settings_count++] = value;
             break;
+        case OPTION_variant:
+            arguments->variant = value;
+            break;
         case OPTION_out:
             arguments->out = value;
             break;
@@ -113,6 +119,34 @@ static bool read_arguments(int argc, char **argv, struct run_arguments *argument
     return arguments->scenario != NULL;
 }
 
+/* Leaves only the variant of this name in the set; its luck is the scenario's and stays what it was. */
+static bool keep_variant(struct scenario_set *set, const char *scenario, const char *name)
+{
+    struct suggestion suggestion;
+    const char *near;
+
+    suggestion_begin(&suggestion, name, strlen(name));
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (strcmp(set->items[i].variant, name) == 0) {
+            set->items[0] = set->items[i];
+            set->count = 1;
+            return true;
+        }
+        suggest(&suggestion, set->items[i].variant, strlen(set->items[i].variant));
+    }
+    near = suggestion_answer(&suggestion);
+    fprintf(stderr, "berth-sim run: --variant %s: %s has no variant of that name; ", name, scenario);
+    if (near != NULL)
+        fprintf(stderr, "did you mean %s?\n", near);
+    else if (set->count == 1)
+        fprintf(stderr, "its only one is %s\n", set->items[0].variant);
+    else
+        for (uint32_t i = 0; i < set->count; i++)
+            fprintf(stderr, "%s%s%s", i == 0 ? "it has " : i + 1 < set->count ? ", " : " and ", set->items[i].variant,
+                    i + 1 < set->count ? "" : "\n");
+    return false;
+}
+
 /* All variants; how many were run is in ret_count, since Ctrl-C may come between. */
 static enum status run_variants(const struct scenario_set *set, struct results_file *file, const struct sim_options *options,
                                 struct summary *summaries, uint32_t *ret_count)
@@ -132,13 +166,14 @@ static enum status run_variants(const struct scenario_set *set, struct results_f
 static enum status open_file(const struct run_arguments *arguments, const struct scenario_set *set, char *ret_path,
                              size_t path_bytes, struct results_file **ret_file)
 {
+    /* The folder first: --out may lie in it. */
+    if (arguments->report != NULL && report_folder(arguments->report, stderr) != STATUS_OK)
+        return STATUS_IO;
     if (arguments->out != NULL)
         snprintf(ret_path, path_bytes, "%s", arguments->out);
-    else if (arguments->report != NULL) {
-        if (report_folder(arguments->report, stderr) != STATUS_OK)
-            return STATUS_IO;
+    else if (arguments->report != NULL)
         snprintf(ret_path, path_bytes, "%s/run.h5", arguments->report);
-    } else
+    else
         return STATUS_OK;
     return results_file_create(ret_path, set->text, set->items[0].seed, stderr, ret_file);
 }
@@ -185,13 +220,13 @@ int cmd_run(int argc, char **argv)
         return code;
     if (scenario_read(arguments.scenario, arguments.settings, arguments.settings_count, stderr, &set) != STATUS_OK)
         return EXIT_FAILED;
+    if (arguments.variant != NULL && !keep_variant(&set, arguments.scenario, arguments.variant)) {
+        scenario_set_free(&set);
+        return EXIT_USAGE;
+    }
     signal(SIGINT, on_interrupt);
     status = run_all(&arguments, &set);
     scenario_set_free(&set);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fputs("berth-sim: the output could not be written\n", stderr);
-        return EXIT_FAILED;
-    }
     if (status != STATUS_OK)
         return EXIT_FAILED;
     return stop ? EXIT_STOPPED : EXIT_OK;

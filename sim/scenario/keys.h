@@ -46,7 +46,7 @@ struct key_list {
 
 #define FLEET_KEYS(X)                                                                                                   \
     X(ROUTE, route, "affinity", 0, 0, NULL, "which replica serves a request: see berth-sim policies")                   \
-    X(REAL, bound, "1.25", 1, 100, NULL, "a replica is busy above bound x the pool's mean outstanding + bound_add")     \
+    X(REAL, bound, "1.25", 1, 100, NULL, "a replica is busy above bound x the pool's mean outstanding + bound_add_count") \
     X(COUNT, bound_add_count, "4", 0, 1e6, NULL, "see bound")                                                           \
     X(REAL, hot_share, "0.5", 0.01, 100, NULL, "an adapter gets another home for each such part of a replica's fair share of requests") \
     X(REAL, cool_ratio, "0.75", 0.01, 1, NULL, "and loses it below this part of the line it got it at")                 \
