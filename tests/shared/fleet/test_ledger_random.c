@@ -6,7 +6,7 @@
 #include "support.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#define STEPS 60000
+#define STEPS 200000
 #else
 #define STEPS 1000000
 #endif
