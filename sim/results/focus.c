@@ -167,7 +167,8 @@ static int by_origin(const void *a, const void *b)
 
 static bool origin_equal(const struct focus_line *one, const struct focus_line *other)
 {
-    return one->from_ns == other->from_ns && one->until_ns == other->until_ns && strcmp(one->resource, other->resource) == 0;
+    return one->from_ns == other->from_ns && one->until_ns == other->until_ns &&
+           strcmp(one->resource, other->resource) == 0;
 }
 
 /* Billionths of its origin charge for every line. An origin that cost nothing goes to its first line. */

@@ -1,10 +1,11 @@
-/* The ledger as CSV in the columns of FOCUS (FinOps Open Cost and Usage Specification 1.3, dataset Cost and Usage), for
- * the tools that read cloud bills. A line is what one account pays of one charge, by component. What has no value is empty.
+/* The ledger as CSV in the columns of FOCUS (FinOps Open Cost and Usage Specification 1.3, dataset Cost and Usage),
+ * for the tools that read cloud bills. A line is what one account pays of one charge, by component. What has no value
+ * is empty.
  *
  * Lines of one `resource` and period are one origin charge, split as the ledger's components say: each carries its
- * AllocatedRatio of it in AllocatedMethodDetails, to nine digits by largest remainder, and they add up to 1 exactly. A
- * discount is no part of a split but a Credit to the one and an Adjustment of the other, so ListCost is without discounts,
- * BilledCost with them, and the sum over all accounts is the bill either way. */
+ * AllocatedRatio of it in AllocatedMethodDetails, to nine digits by largest remainder, and they add up to 1 exactly.
+ * A discount is no part of a split but a Credit to the one and an Adjustment of the other, so ListCost is without
+ * discounts, BilledCost with them, and the sum over all accounts is the bill either way. */
 #ifndef RESULTS_FOCUS_H
 #define RESULTS_FOCUS_H
 

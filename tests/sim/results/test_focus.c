@@ -1,4 +1,5 @@
-/* The FOCUS export, read back by a plain CSV reader: columns, amounts to the last digit, ratios that add up, refusals. */
+/* The FOCUS export, read back by a plain CSV reader: columns, amounts to the last digit, ratios that add up,
+ * refusals. */
 #include "sim/results/rig.h"
 
 #include <jansson.h>
@@ -129,7 +130,8 @@ static void a_line_has_its_value_in_every_column(void **state)
     assert_string_equal(cell(1, "AllocatedMethodId"), "compute-used");
     assert_string_equal(cell(1, "AllocatedResourceId"), "acme");
     assert_string_equal(cell(1, "AllocatedMethodDetails"),
-                        "{\"Elements\":[{\"AllocatedRatio\":1.000000000,\"UsageUnit\":\"GPU-Hours\",\"UsageQuantity\":1.500000000}]}");
+                        "{\"Elements\":[{\"AllocatedRatio\":1.000000000,"
+                        "\"UsageUnit\":\"GPU-Hours\",\"UsageQuantity\":1.500000000}]}");
     assert_int_equal(ratio(1), 1000000000);
 }
 
@@ -219,7 +221,8 @@ static void ratios_of_an_origin_add_up_to_one_and_costs_to_the_bill(void **state
         uint32_t origin = (uint32_t)draw_below(&random, ORIGINS);
         int64_t amount = (int64_t)(draw(&random) >> (20 + draw_below(&random, 40)));
 
-        lines[i] = line_make("t", (enum charge_component)draw_below(&random, CHARGE_DISCOUNT), origin == 5 ? 0 : amount);
+        lines[i] = line_make("t", (enum charge_component)draw_below(&random, CHARGE_DISCOUNT),
+                             origin == 5 ? 0 : amount);
         lines[i].resource = resources[origin % 3];
         lines[i].from_ns = origin / 3 * HOUR_NS;
         lines[i].until_ns = lines[i].from_ns + HOUR_NS;
@@ -245,7 +248,8 @@ static void ratios_of_an_origin_add_up_to_one_and_costs_to_the_bill(void **state
     assert_int_equal(listed, bill);
     for (uint32_t origin = 0; origin < ORIGINS; origin++)
         if (ratios[origin] != 1000000000)
-            fail_msg("seed %llu origin %u: ratios add up to %lld", (unsigned long long)seed, origin, (long long)ratios[origin]);
+            fail_msg("seed %llu origin %u: ratios add up to %lld", (unsigned long long)seed, origin,
+                     (long long)ratios[origin]);
 }
 
 static char said[512];
