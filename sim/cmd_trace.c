@@ -2,15 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <jansson.h>
-
-#include "survey.h"
-#include "trace.h"
-
-/* The header of the program may declare it too. */
-int cmd_trace(int argc, char **argv);
-
-enum { EXIT_OK, EXIT_BAD_INPUT, EXIT_USAGE };
+#include "cmd.h"
+#include "cmd_trace.h"
 
 /* Options that take a value, in the order of struct arguments' texts. */
 #define TRACE_OPTIONS(X)                                                                                     \
@@ -21,7 +14,15 @@ enum { EXIT_OK, EXIT_BAD_INPUT, EXIT_USAGE };
     X(prompt, "--prompt-column", "COLUMN", "csv: tokens of the prompt")                                       \
     X(output, "--output-column", "COLUMN", "csv: tokens of the answer")                                       \
     X(adapter, "--adapter-column", "COLUMN", "csv: name of the adapter; empty or 0 is the base")              \
-    X(tenant, "--tenant-column", "COLUMN", "csv: name of the customer")
+    X(tenant, "--tenant-column", "COLUMN", "csv: name of the customer")                                       \
+    X(runtime, "--runtime-column", "COLUMN", "csv of jobs, as all below: how long it ran")                    \
+    X(requested, "--requested-column", "COLUMN", "how long it asked for")                                     \
+    X(gpus, "--gpus-column", "COLUMN", "GPUs, whole ones or a share of one")                                  \
+    X(memory, "--memory-column", "COLUMN", "bytes of memory")                                                 \
+    X(status, "--status-column", "COLUMN", "how it ended")                                                    \
+    X(user, "--user-column", "COLUMN", "whose it is")                                                         \
+    X(name, "--name-column", "COLUMN", "what it is called")                                                   \
+    X(queue, "--queue-column", "COLUMN", "its queue or class")
 
 struct arguments {
 #define X(field, flag, value, about) const char *field;
@@ -50,7 +51,8 @@ static void print_help(FILE *output)
     const char *about;
 
     fprintf(output, "usage: berth-sim trace info FILE [options]\n\n"
-                    "Reads a request trace, plain, gzip or zstd, and tells its rate, burstiness, lengths and popularity.\n"
+                    "Reads a trace of requests or of jobs, plain, gzip or zstd, and tells its rate, burstiness, lengths,\n"
+                    "popularity, sizes.\n"
                     "A bad line stops it with file, line and column.\n\noptions:\n");
 #define X(field, flag, value, text) fprintf(output, "  %-23s %-7s %s\n", flag, value, text);
     TRACE_OPTIONS(X)
@@ -58,14 +60,16 @@ static void print_help(FILE *output)
     fprintf(output, "  %-31s %s\n", "--lenient", "skip bad lines and count them by reason");
     fprintf(output, "  %-31s %s\n", "--json", "one JSON object instead of the table");
     fprintf(output, "  %-31s %s\n", "--help", "this text");
-    fprintf(output, "\nformats:\n");
+    fprintf(output, "\nformats of requests:\n");
     for (size_t i = 0; trace_format_at(i, &name, &about); i++)
+        fprintf(output, "  %-13s %s\n", name, about);
+    fprintf(output, "\nformats of jobs (csv: where a column of jobs is named):\n");
+    for (size_t i = 0; job_trace_format_at(i, &name, &about); i++)
         fprintf(output, "  %-13s %s\n", name, about);
     fprintf(output, "\nexit: 0 good, 1 the file is bad or cannot be read, 2 usage\n");
 }
 
-/* Thousands apart, as people read them. */
-static const char *grouped(uint64_t value, char text[32])
+const char *trace_grouped(uint64_t value, char text[32])
 {
     char digits[24];
     int count = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
@@ -80,7 +84,7 @@ static const char *grouped(uint64_t value, char text[32])
     return text;
 }
 
-static void print_duration(FILE *output, int64_t duration_ns)
+void trace_print_duration(FILE *output, int64_t duration_ns)
 {
     int64_t seconds = duration_ns / NS_PER_S;
 
@@ -104,28 +108,29 @@ static void print_lengths(FILE *output, const char *name, const struct survey_le
     if (lengths->count == 0)
         return;
     fprintf(output, "%-10s mean %.1f, p50 %s, p90 %s, p99 %s, max %s tokens\n", name, lengths->mean,
-            grouped((uint64_t)lengths->p50, p50), grouped((uint64_t)lengths->p90, p90),
-            grouped((uint64_t)lengths->p99, p99), grouped((uint64_t)lengths->max, max));
+            trace_grouped((uint64_t)lengths->p50, p50), trace_grouped((uint64_t)lengths->p90, p90),
+            trace_grouped((uint64_t)lengths->p99, p99), trace_grouped((uint64_t)lengths->max, max));
 }
 
-static void print_names(FILE *output, const char *name, const struct survey_names *names)
+void trace_print_names(FILE *output, const char *name, const struct survey_names *names)
 {
     char distinct[32];
 
     fprintf(output, "%-10s %s%s distinct, top one %.1f%%, top ten %.1f%% of the %.1f%% of rows that name one\n", name,
-            names->bounded ? "more than " : "", grouped(names->distinct, distinct), 100 * names->top_1_share,
+            names->bounded ? "more than " : "", trace_grouped(names->distinct, distinct), 100 * names->top_1_share,
             100 * names->top_10_share, 100 * names->named_share);
     if (names->bounded)
         fprintf(output, "%-10s (names beyond the first %s are not told apart)\n", "", distinct);
 }
 
-static void print_skips(FILE *output, const struct trace_info *info)
+void trace_print_skips(FILE *output, const struct trace_info *info)
 {
     char count[32];
 
     for (size_t i = 0; i < TRACE_SKIP_COUNT; i++)
         if (info->skipped[i] > 0)
-            fprintf(output, "%-10s %s: %s\n", "lenient", grouped(info->skipped[i], count), skips[i].text);
+            fprintf(output, "%-10s %s: %s\n", i == TRACE_SKIP_PART ? "parts" : "lenient",
+                    trace_grouped(info->skipped[i], count), skips[i].text);
 }
 
 static void print_table(FILE *output, const char *path, const struct trace_info *info,
@@ -134,23 +139,23 @@ static void print_table(FILE *output, const char *path, const struct trace_info 
     char count[32];
 
     fprintf(output, "%-10s %s\n%-10s %s\n", "trace", path, "format", info->format);
-    fprintf(output, "%-10s %s\n", "rows", grouped(result->rows, count));
-    print_duration(output, result->duration_ns);
+    fprintf(output, "%-10s %s\n", "rows", trace_grouped(result->rows, count));
+    trace_print_duration(output, result->duration_ns);
     if (result->duration_ns > 0)
         fprintf(output, "%-10s %.3g requests/s on average, CV of the gaps %.2f, busiest minute %s requests\n", "rate",
-                result->rate_per_s, result->gap_cv, grouped(result->busiest_minute_rows, count));
+                result->rate_per_s, result->gap_cv, trace_grouped(result->busiest_minute_rows, count));
     print_lengths(output, "prompt", &result->prompt);
     print_lengths(output, "output", &result->output);
     fprintf(output, "%-10s %.2f%% of rows\n", "failed", 100 * result->failed_share);
     if ((info->has & TRACE_HAS_TENANT) != 0)
-        print_names(output, "tenants", &result->tenants);
+        trace_print_names(output, "tenants", &result->tenants);
     if ((info->has & TRACE_HAS_ADAPTER) != 0)
-        print_names(output, "adapters", &result->adapters);
+        trace_print_names(output, "adapters", &result->adapters);
     else if ((info->has & TRACE_HAS_LORA_COUNT) != 0)
         fprintf(output, "%-10s not named; %.1f%% of rows use at least one\n", "adapters", 100 * result->lora_share);
     else
         fprintf(output, "%-10s none in this format; a scenario assigns them\n", "adapters");
-    print_skips(output, info);
+    trace_print_skips(output, info);
 }
 
 /* --- what a machine reads --- */
@@ -162,14 +167,14 @@ static json_t *json_lengths(const struct survey_lengths *lengths)
                      (json_int_t)lengths->p99, "max", (json_int_t)lengths->max);
 }
 
-static json_t *json_names(const struct survey_names *names)
+json_t *trace_json_names(const struct survey_names *names)
 {
     return json_pack("{s:I, s:b, s:f, s:f, s:f}", "distinct", (json_int_t)names->distinct, "bounded", names->bounded,
                      "top_1_share", names->top_1_share, "top_10_share", names->top_10_share, "named_share",
                      names->named_share);
 }
 
-static json_t *json_skips(const struct trace_info *info)
+json_t *trace_json_skips(const struct trace_info *info)
 {
     json_t *object = json_object();
 
@@ -191,16 +196,16 @@ static void print_json(FILE *output, const struct trace_info *info, const struct
                              (json_int_t)result->rows, "duration_s", (double)result->duration_ns / (double)NS_PER_S,
                              "rate_per_s", result->rate_per_s, "gap_cv", result->gap_cv, "busiest_minute_rows",
                              (json_int_t)result->busiest_minute_rows, "failed_share", result->failed_share,
-                             "lora_share", result->lora_share, "skipped", json_skips(info));
+                             "lora_share", result->lora_share, "skipped", trace_json_skips(info));
 
     if (result->prompt.count > 0)
         json_object_set_new(root, "prompt_tokens", json_lengths(&result->prompt));
     if (result->output.count > 0)
         json_object_set_new(root, "output_tokens", json_lengths(&result->output));
     if ((info->has & TRACE_HAS_TENANT) != 0)
-        json_object_set_new(root, "tenants", json_names(&result->tenants));
+        json_object_set_new(root, "tenants", trace_json_names(&result->tenants));
     if ((info->has & TRACE_HAS_ADAPTER) != 0)
-        json_object_set_new(root, "adapters", json_names(&result->adapters));
+        json_object_set_new(root, "adapters", trace_json_names(&result->adapters));
     json_dumpf(root, output, JSON_REAL_PRECISION(9));
     fputc('\n', output);
     json_decref(root);
@@ -288,10 +293,38 @@ static bool read_columns(const struct arguments *arguments, struct trace_columns
     return true;
 }
 
+static bool read_job_columns(const struct arguments *arguments, const struct trace_columns *columns,
+                             struct job_columns *ret_columns, FILE *errors)
+{
+    memcpy(ret_columns->time, columns->time, TRACE_ID_MAX);
+    ret_columns->time_unit = columns->time_unit;
+    return copy_column(ret_columns->runtime, arguments->runtime, errors) &&
+           copy_column(ret_columns->requested, arguments->requested, errors) &&
+           copy_column(ret_columns->gpus, arguments->gpus, errors) &&
+           copy_column(ret_columns->memory, arguments->memory, errors) &&
+           copy_column(ret_columns->status, arguments->status, errors) &&
+           copy_column(ret_columns->user, arguments->user, errors) &&
+           copy_column(ret_columns->name, arguments->name, errors) &&
+           copy_column(ret_columns->queue, arguments->queue, errors);
+}
+
+static bool names_request_columns(const struct arguments *arguments)
+{
+    return arguments->prompt != NULL || arguments->output != NULL || arguments->adapter != NULL ||
+           arguments->tenant != NULL;
+}
+
+static bool names_job_columns(const struct arguments *arguments)
+{
+    return arguments->runtime != NULL || arguments->requested != NULL || arguments->gpus != NULL ||
+           arguments->memory != NULL || arguments->status != NULL || arguments->user != NULL ||
+           arguments->name != NULL || arguments->queue != NULL;
+}
+
 static bool names_columns(const struct arguments *arguments)
 {
-    return arguments->time != NULL || arguments->unit != NULL || arguments->prompt != NULL ||
-           arguments->output != NULL || arguments->adapter != NULL || arguments->tenant != NULL;
+    return arguments->time != NULL || arguments->unit != NULL || names_request_columns(arguments) ||
+           names_job_columns(arguments);
 }
 
 static bool read_tolerance(const struct arguments *arguments, int64_t *ret_tolerance_ns, FILE *errors)
@@ -323,33 +356,18 @@ static enum status survey_file(struct trace *trace, struct survey *survey)
     return status;
 }
 
-static int trace_survey(const struct arguments *arguments, const struct trace_options *options, FILE *output,
-                        FILE *errors)
+/* Requests to their end; closes the trace. */
+static int info_requests(struct trace *trace, const struct arguments *arguments, FILE *output, FILE *errors)
 {
-    char message[TRACE_MESSAGE_MAX];
-    struct trace *trace;
-    struct survey *survey;
-    enum status status = trace_open(arguments->path, arguments->format, options, &trace, message);
-    struct trace_info info;
+    struct trace_info info = trace_info(trace);
+    struct survey *survey = survey_create(info.has);
     struct survey_result result;
+    enum status status;
 
-    if (status != STATUS_OK) {
-        fprintf(errors, "%s\n", message);
-        return status == STATUS_NOT_FOUND || status == STATUS_INVALID ? EXIT_USAGE : EXIT_BAD_INPUT;
-    }
-    info = trace_info(trace);
-    if (names_columns(arguments) && strcmp(info.format, "csv") != 0) {
-        fprintf(errors,
-                "berth-sim trace: columns are named for csv only, and this is %s; add --format csv or leave them out\n",
-                info.format);
-        trace_close(trace);
-        return EXIT_USAGE;
-    }
-    survey = survey_create(info.has);
     if (survey == NULL) {
         fprintf(errors, "berth-sim trace: no memory for the survey\n");
         trace_close(trace);
-        return EXIT_BAD_INPUT;
+        return EXIT_FAILED;
     }
     status = survey_file(trace, survey);
     info = trace_info(trace);
@@ -362,13 +380,56 @@ static int trace_survey(const struct arguments *arguments, const struct trace_op
         print_table(output, arguments->path, &info, &result);
     survey_free(survey);
     trace_close(trace);
-    return status == STATUS_END ? EXIT_OK : EXIT_BAD_INPUT;
+    return status == STATUS_END ? EXIT_OK : EXIT_FAILED;
+}
+
+/* One of the two is set. */
+struct opened {
+    struct trace *requests;
+    struct job_trace *jobs;
+};
+
+static enum status open_trace(const struct arguments *arguments, const struct trace_options *options,
+                              const struct job_columns *job_columns, struct opened *ret_opened, char *ret_message)
+{
+    struct job_trace_options job_options = {options->lenient, options->backward_tolerance_ns, job_columns};
+
+    if (names_job_columns(arguments))
+        return job_trace_open(arguments->path, arguments->format, &job_options, &ret_opened->jobs, ret_message);
+    return trace_open_either(arguments->path, arguments->format, options, &ret_opened->requests, &ret_opened->jobs,
+                             ret_message);
+}
+
+static int trace_survey(const struct arguments *arguments, const struct trace_options *options,
+                        const struct job_columns *job_columns, FILE *output, FILE *errors)
+{
+    char message[TRACE_MESSAGE_MAX];
+    struct opened opened = {NULL, NULL};
+    enum status status = open_trace(arguments, options, job_columns, &opened, message);
+    const char *format;
+
+    if (status != STATUS_OK) {
+        fprintf(errors, "%s\n", message);
+        return status == STATUS_NOT_FOUND || status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    }
+    format = opened.jobs != NULL ? job_trace_info(opened.jobs).format : trace_info(opened.requests).format;
+    if (names_columns(arguments) && strcmp(format, "csv") != 0) {
+        fprintf(errors,
+                "berth-sim trace: columns are named for csv only, and this is %s; add --format csv or leave them out\n",
+                format);
+        job_trace_close(opened.jobs);
+        trace_close(opened.requests);
+        return EXIT_USAGE;
+    }
+    return opened.jobs != NULL ? trace_info_jobs(opened.jobs, arguments->path, arguments->json, output, errors)
+                               : info_requests(opened.requests, arguments, output, errors);
 }
 
 static int trace_command(int argc, char **argv, FILE *output, FILE *errors)
 {
     struct arguments arguments;
     struct trace_columns columns = {0};
+    struct job_columns job_columns = {0};
     struct trace_options options = {.columns = &columns};
 
     for (int i = 1; i < argc; i++) {
@@ -382,10 +443,15 @@ static int trace_command(int argc, char **argv, FILE *output, FILE *errors)
         return EXIT_USAGE;
     }
     if (!read_arguments(argc - 2, argv + 2, &arguments, errors) || !read_columns(&arguments, &columns, errors) ||
+        !read_job_columns(&arguments, &columns, &job_columns, errors) ||
         !read_tolerance(&arguments, &options.backward_tolerance_ns, errors))
         return EXIT_USAGE;
+    if (names_request_columns(&arguments) && names_job_columns(&arguments)) {
+        fprintf(errors, "berth-sim trace: columns of requests and of jobs are named; a file has one or the other\n");
+        return EXIT_USAGE;
+    }
     options.lenient = arguments.lenient;
-    return trace_survey(&arguments, &options, output, errors);
+    return trace_survey(&arguments, &options, &job_columns, output, errors);
 }
 
 /* argv[0] is the verb. Exit code: 0 good, 1 bad input, 2 usage. */
