@@ -8,7 +8,8 @@
     X(estimate, "bytes, FLOPs and times of a model, its adapters and its training")                  \
     X(policies, "the policies built in, by question")                                                \
     X(trace, "what is in a trace file")                                                              \
-    X(replay, "step the cores again through a journal and compare")
+    X(replay, "step the cores again through a journal and compare")                                  \
+    X(validate, "predictions against published measurements")
 
 #define X(name, about) int cmd_##name(int argc, char **argv);
 VERBS(X)

@@ -167,8 +167,7 @@ enum gpu_model { GPU_NO_MIG, GPU_A100_80, GPU_H100_80, GPU_H200_141 };
     X(JOB_PLACE)  /* start a part of it on these GPUs; JOB_STARTED or JOB_ENDED answers */ \
     X(JOB_STOP)   /* checkpoint and yield by by_ns; JOB_YIELDED or JOB_ENDED answers; reason: enum job_stop_reason */ \
     X(BASE_LOAD)  /* make it resident; BASE_LOADED answers */     \
-    X(BASE_DROP)  /* its bytes are free; statement */             \
-    X(CHARGE)     /* a line of the ledger; statement */
+    X(BASE_DROP)  /* its bytes are free; statement */
 enum fleet_command_kind {
     FLEET_COMMAND_NONE,
 #define X(name) FLEET_COMMAND_##name,
@@ -281,16 +280,6 @@ struct fleet_command {
             uint16_t gpu_mask;
             base_id base;
         } base_load, base_drop;
-        struct {
-            int64_t from_ns;
-            int64_t until_ns;
-            int64_t amount_nano;
-            tenant_id tenant;    /* UINT32_MAX: the platform */
-            uint16_t component;  /* enum charge_component */
-            uint16_t zero16;
-            node_id node;
-            uint16_t gpu;
-        } charge;
         uint64_t word[6];
     };
 };

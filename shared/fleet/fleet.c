@@ -356,6 +356,19 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
         residency_retire(fleet, event->adapter_retired.adapter);
         return;
     case FLEET_EVENT_TICK: /* never asked for, harmless */
+    case FLEET_EVENT_BASE_KNOWN:
+    case FLEET_EVENT_COHORT:
+    case FLEET_EVENT_TENANT:
+    case FLEET_EVENT_GPUS_UP:
+    case FLEET_EVENT_GPUS_NOTICE:
+    case FLEET_EVENT_GPUS_GONE:
+    case FLEET_EVENT_JOB:
+    case FLEET_EVENT_JOB_CANCEL:
+    case FLEET_EVENT_JOB_STARTED:
+    case FLEET_EVENT_JOB_CHECKPOINTED:
+    case FLEET_EVENT_JOB_YIELDED:
+    case FLEET_EVENT_JOB_ENDED:
+    case FLEET_EVENT_BASE_LOADED:
     case FLEET_EVENT_NONE:
     case FLEET_EVENT_COUNT:
         return;

@@ -42,6 +42,11 @@ static void perform(void *self, const struct fleet_event *event, const struct fl
     case FLEET_COMMAND_REFUSE:
         sim->routed_to = NONE_INDEX;
         break;
+    case FLEET_COMMAND_JOB_REFUSE:
+    case FLEET_COMMAND_JOB_PLACE:
+    case FLEET_COMMAND_JOB_STOP:
+    case FLEET_COMMAND_BASE_LOAD:
+    case FLEET_COMMAND_BASE_DROP:
     case FLEET_COMMAND_NONE:
     case FLEET_COMMAND_COUNT:
         check(false && "a fleet core said nothing that exists");

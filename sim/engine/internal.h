@@ -51,6 +51,8 @@ struct sim_load {
     adapter_id adapter;
     uint64_t bytes;
     int64_t asked_ns;
+    int64_t fetch_from_ns;        /* its fetch from the store began, asked_ns when it had by then */
+    int64_t fetched_ns;           /* the store had given it; asked_ns when it had by then */
     int64_t copy_from_ns;
     uint32_t replica;
     uint16_t gpu_slot;
@@ -62,7 +64,8 @@ struct sim_load {
 struct sim_slot {
     uint64_t bytes;
     int64_t asked_ns;
-    int64_t fetched_ns;           /* the store had given it; asked_ns when it was in the host tier */
+    int64_t fetch_from_ns;        /* as in sim_load; both asked_ns when it was in the host tier */
+    int64_t fetched_ns;
     int64_t ready_ns;             /* decrypted, verified, in host memory */
     int64_t arrived_ns;
     uint32_t rank;
@@ -84,9 +87,9 @@ struct sim_run {
     uint64_t command;             /* its id */
     uint64_t step;                /* number of its first engine step */
     int64_t from_ns;
-    double step_ns;               /* of its first step, before jitter */
-    double step_growth_ns;        /* of each further one: its KV has grown by a token a row */
-    double without_prefill_ns;    /* of the first step, had nobody prefilled */
+    struct step_line line;        /* each further step reads a token more for each decoding row */
+    uint64_t kv_tokens;           /* read by the first step */
+    int64_t without_prefill_ns;   /* of the first step, had nobody prefilled */
     uint32_t steps;               /* how many this run makes; 0: none in flight */
     uint32_t decode_rows;
     uint32_t prefill_tokens;
@@ -127,7 +130,8 @@ struct sim_replica {
     bool settling;
     struct replica_totals totals;
     struct replica_totals sampled;
-    int64_t measured_busy_ns;
+    int64_t measured_busy_ns;     /* in the measured window, of steps that were reported */
+    int64_t busy_at_last_arrival_ns;
     uint64_t runs;
     uint64_t engine_steps;
 };
@@ -236,6 +240,8 @@ void replica_copy_ended(struct sim_replica *replica, uint32_t generation);
 /* The node has it in host memory, found at `tier`. */
 void replica_load_ready(struct sim *sim, uint32_t load, uint16_t tier);
 void replica_load_lost(struct sim *sim, uint32_t load);
+/* A fetch for the node has begun, or the store has given all of it: loads that wait for it know. */
+void replica_loads_fetching(struct sim *sim, uint32_t node, adapter_id adapter, bool given);
 void replica_load_due(struct sim *sim, uint32_t load, uint64_t ordinal);
 
 /* replica_run.c: the engine that the simulator pretends to be */
@@ -245,6 +251,8 @@ void run_ended(struct sim_replica *replica, uint32_t generation);
 void run_settle(struct sim_replica *replica);
 /* Totals as single steps would have them now, whatever is folded. */
 struct replica_totals run_totals(const struct sim_replica *replica);
+/* Busy time in the measured window until now, the step in flight included. */
+int64_t run_measured_busy_ns(const struct sim_replica *replica);
 uint64_t run_kv_blocks(const struct sim_replica *replica, const struct replica_state *state);
 
 /* request.c: a request's life at the host, and where its time went */

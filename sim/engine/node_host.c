@@ -40,6 +40,7 @@ static void fetch_begin(struct sim_node *node, const struct node_command *comman
                                              .bytes = command->fetch.bytes,
                                              .node = node->index,
                                              .stage = FETCH_FIRST_BYTE};
+    replica_loads_fetching(sim, node->index, command->fetch.adapter, false);
     sim_push(sim, sim->now_ns + node->first_byte_ns, CLASS_PHYSICS, ACTOR_FETCH, 0, index, sim->fetches[index].ordinal);
 }
 
@@ -64,6 +65,7 @@ void node_store_ended(struct sim_node *node, uint32_t generation)
     arm_store(node);
     fetch = &sim->fetches[index];
     fetch->stage = FETCH_DECRYPT;
+    replica_loads_fetching(sim, node->index, fetch->adapter, true);
     sim_push(sim, sim->now_ns + (int64_t)((double)fetch->bytes / node->decrypt_bytes_per_s * 1e9), CLASS_PHYSICS, ACTOR_FETCH,
              0, index, fetch->ordinal);
 }

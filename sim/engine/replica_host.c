@@ -41,6 +41,8 @@ static void load_begin(struct sim_replica *replica, const struct replica_command
                               .adapter = command->load.adapter,
                               .bytes = command->load.bytes,
                               .asked_ns = sim->now_ns,
+                              .fetch_from_ns = sim->now_ns,
+                              .fetched_ns = sim->now_ns,
                               .replica = replica->index,
                               .gpu_slot = command->load.gpu_slot,
                               .active = true};
@@ -68,6 +70,20 @@ void replica_load_lost(struct sim *sim, uint32_t index)
     /* Told through the queue: the node may say so while the replica is still speaking. */
     sim->loads[index].tier = TIER_COUNT;
     sim_push(sim, sim->now_ns, CLASS_PHYSICS, ACTOR_LOAD, 0, index, sim->loads[index].ordinal);
+}
+
+/* Fetches are rare beside everything else that happens, so all loads are looked at. */
+void replica_loads_fetching(struct sim *sim, uint32_t node, adapter_id adapter, bool given)
+{
+    for (uint32_t i = 0; i < sim->loads_max; i++) {
+        struct sim_load *load = &sim->loads[i];
+
+        if (!load->active || sim->replicas[load->replica].node != node || !adapter_id_equal(load->adapter, adapter))
+            continue;
+        if (!given)
+            load->fetch_from_ns = sim->now_ns;
+        load->fetched_ns = sim->now_ns;
+    }
 }
 
 static void arm_copies(struct sim_replica *replica)
@@ -120,19 +136,17 @@ void replica_copy_ended(struct sim_replica *replica, uint32_t generation)
     struct sim_load *load;
     struct node_event event;
     uint32_t index;
-    double decrypt_ns;
 
     if (generation != replica->copies_generation)
         return;
     index = link_finish(&replica->copies, sim->now_ns);
     arm_copies(replica);
     load = &sim->loads[index];
-    decrypt_ns = (double)load->bytes / sim->nodes[replica->node].decrypt_bytes_per_s * 1e9;
     replica->gpu_slots[load->gpu_slot] = (struct sim_slot){
         .bytes = load->bytes,
         .asked_ns = load->asked_ns,
-        .fetched_ns = load->tier == TIER_STORE ? max_i64(load->asked_ns, load->copy_from_ns - (int64_t)decrypt_ns)
-                                               : load->asked_ns,
+        .fetch_from_ns = load->fetch_from_ns,
+        .fetched_ns = load->fetched_ns,
         .ready_ns = load->copy_from_ns,
         .arrived_ns = sim->now_ns,
         .rank = source_adapter(sim->source, load->adapter).rank,

@@ -3,15 +3,22 @@
  * those of single steps, bit for bit: durations are integers of single steps, added up. */
 #include "engine/internal.h"
 
+/* In whole nanoseconds, with the noise of engine step number `step`. */
+static int64_t duration_ns(const struct sim_replica *replica, const struct step_line *line, uint64_t kv_tokens, uint64_t step)
+{
+    double ns = step_line_ns(line, kv_tokens);
+
+    if (replica->model.jitter > 0)
+        ns *= step_jitter(&replica->model, replica->salt, step);
+    return ns < 1 ? 1 : (int64_t)ns;
+}
+
 /* Duration of the run's step number j, from 0. */
 static int64_t step_ns(const struct sim_replica *replica, uint32_t j)
 {
     const struct sim_run *run = &replica->run;
-    double ns = run->step_ns + run->step_growth_ns * j;
 
-    if (replica->model.jitter > 0)
-        ns *= step_jitter(&replica->model, replica->salt, run->step + j);
-    return ns < 1 ? 1 : (int64_t)ns;
+    return duration_ns(replica, &run->line, run->kv_tokens + (uint64_t)j * run->decode_rows, run->step + j);
 }
 
 /* How many of the run's steps have ended by `now_ns`, the last one excepted, and when the last of them did. */
@@ -108,15 +115,17 @@ void run_begin(struct sim_replica *replica, const struct replica_command *comman
                             .generation = run->generation};
     if (!plain || load.decode_rows < plan.count) {
         run->prefills = true;
-        if (load.decode_rows > 0)
-            run->without_prefill_ns = step_time_ns(&replica->model, &load);
+        if (load.decode_rows > 0) {
+            run->line = step_line(&replica->model, &load);
+            run->without_prefill_ns = duration_ns(replica, &run->line, load.kv_tokens, run->step);
+        }
         count_rows(replica, &plan, ROW_PREFILL, &load);
         for (uint32_t i = 0; i < plan.count; i++)
             if (plan.rows[i].flags & ROW_ADMITTED)
                 request_admitted(replica, &plan.rows[i]);
     }
-    run->step_ns = step_time_ns(&replica->model, &load);
-    run->step_growth_ns = replica->model.kv_ns_per_token * load.decode_rows;
+    run->line = step_line(&replica->model, &load);
+    run->kv_tokens = load.kv_tokens;
     run->steps = sim->scenario->single_step || replica->settling ? 1 : command->run.steps_max;
     if (sim->scenario->workload.announced_output == KEY_ANNOUNCED_MAX)
         run->steps = steps_until_end(replica, &plan, run->steps);
@@ -128,11 +137,23 @@ void run_begin(struct sim_replica *replica, const struct replica_command *comman
     arm_end(replica, end_ns);
 }
 
+/* The part of [run began, until] in the measured window. */
+static int64_t measured_ns(const struct sim_replica *replica, int64_t until_ns)
+{
+    const struct sim *sim = replica->sim;
+
+    return max_i64(0, min_i64(until_ns, sim->arrivals_end_ns) - max_i64(replica->run.from_ns, sim->facts.warmup_until_ns));
+}
+
+int64_t run_measured_busy_ns(const struct sim_replica *replica)
+{
+    return replica->measured_busy_ns + (replica->run.steps > 0 ? measured_ns(replica, replica->sim->now_ns) : 0);
+}
+
 /* Tells the core that the first `steps` of the run have ended at `at_ns`. */
 static void report_done(struct sim_replica *replica, uint32_t steps, int64_t at_ns)
 {
     struct sim_run *run = &replica->run;
-    struct sim *sim = replica->sim;
     int64_t busy_ns = at_ns - run->from_ns;
     struct replica_event event;
 
@@ -146,8 +167,7 @@ static void report_done(struct sim_replica *replica, uint32_t steps, int64_t at_
     replica->totals.busy_ns += busy_ns;
     replica->totals.output_tokens += (uint64_t)steps * run->decode_rows;
     replica->totals.prefill_tokens += run->prefill_tokens;
-    replica->measured_busy_ns +=
-        max_i64(0, min_i64(at_ns, sim->arrivals_end_ns) - max_i64(run->from_ns, sim->facts.warmup_until_ns));
+    replica->measured_busy_ns += measured_ns(replica, at_ns);
     replica->engine_steps += steps;
     run->steps = 0;
     replica_deliver(replica, &event);
@@ -158,9 +178,8 @@ static void account_prefill(struct sim_replica *replica, const struct step_plan 
 {
     struct sim_run *run = &replica->run;
     int64_t step_ns_all = now_ns - run->from_ns;
-    int64_t without_ns = (int64_t)run->without_prefill_ns;
 
-    replica->interference_ns += step_ns_all - min_i64(without_ns, step_ns_all);
+    replica->interference_ns += step_ns_all - min_i64(run->without_prefill_ns, step_ns_all);
     for (uint32_t i = 0; i < plan->count; i++) {
         if (plan->rows[i].flags & ROW_PREFILL)
             request_prefilled(replica, &plan->rows[i], step_ns_all, now_ns);

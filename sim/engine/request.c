@@ -33,8 +33,9 @@ void request_admitted(struct sim_replica *replica, const struct step_row *row)
     if (row->gpu_slot != NO_SLOT) {
         const struct sim_slot *slot = &replica->gpu_slots[row->gpu_slot];
 
-        blame_ns[BLAME_STORE] = overlap_ns(slot->asked_ns, slot->fetched_ns, since_ns);
-        blame_ns[BLAME_HOST] = overlap_ns(slot->fetched_ns, slot->ready_ns, since_ns);
+        blame_ns[BLAME_STORE] = overlap_ns(slot->fetch_from_ns, slot->fetched_ns, since_ns);
+        blame_ns[BLAME_HOST] = overlap_ns(slot->asked_ns, slot->fetch_from_ns, since_ns) +
+                               overlap_ns(slot->fetched_ns, slot->ready_ns, since_ns);
         blame_ns[BLAME_LINK] = overlap_ns(slot->ready_ns, slot->arrived_ns, since_ns);
     }
     blame_ns[BLAME_QUEUE] =
@@ -176,6 +177,9 @@ void request_refused(struct sim_replica *replica, const struct replica_command *
 {
     uint32_t slot = replica->request_of[request_slot(command->refuse.request)];
 
+    /* Its adapter found no place in the core's table: the next request for it tells the core again. */
+    if (command->reason == REFUSE_ADAPTERS_FULL)
+        replica->known_version[replica->sim->requests[slot].arrival.adapter.index] = 0;
     request_leave(replica->sim, slot, REQUEST_REFUSED, (uint8_t)command->reason, TIER_BASE, 0);
 }
 
@@ -311,12 +315,42 @@ static void route(struct sim *sim, uint32_t slot)
     request->replica = sim->routed_to;
 }
 
+/* Gives the arrival to a replica, or turns it away. */
+static void take_in(struct sim *sim, const struct arrival *arrival)
+{
+    uint32_t slot = slots_take(&sim->slots);
+    struct sim_request *request;
+
+    if (slot == NONE_INDEX) {
+        refuse_overload(sim, arrival);
+        sim->requests_total++;
+        return;
+    }
+    count(sim, +1);
+    request = &sim->requests[slot];
+    *request = (struct sim_request){.arrival = *arrival,
+                                    .ordinal = sim->requests_total++,
+                                    .admitted_ns = -1,
+                                    .first_token_ns = -1,
+                                    .phase_since_ns = sim->now_ns,
+                                    .replica = NONE_INDEX,
+                                    .replica_slot = NONE_INDEX,
+                                    .phase = PHASE_WAITING};
+    if (!adapter_is_base(arrival->adapter))
+        request->rank = source_adapter(sim->source, arrival->adapter).rank;
+    if (arrival->timeout_ns != NEVER_NS)
+        sim_push(sim, sim->now_ns + arrival->timeout_ns, CLASS_FAULT, ACTOR_TIMEOUT, 0, slot, request->ordinal);
+    route(sim, slot);
+    if (request->replica == NONE_INDEX)
+        request_leave(sim, slot, REQUEST_REFUSED, 0, TIER_BASE, 0);
+    else
+        give_to_replica(sim, slot);
+}
+
 void request_arrive(struct sim *sim)
 {
     const struct scenario *scenario = sim->scenario;
     struct arrival arrival;
-    struct sim_request *request;
-    uint32_t slot;
 
     sim->arrival_at_ns = NEVER_NS;
     sim->last_arrival_ns = sim->now_ns;
@@ -326,34 +360,12 @@ void request_arrive(struct sim *sim)
     }
     retire_adapters(sim);
     if (scenario->warmup_requests > 0 && sim->requests_total == scenario->warmup_requests)
-        sim->facts.warmup_until_ns = max_i64(sim->facts.warmup_until_ns, sim->now_ns);
-    slot = slots_take(&sim->slots);
-    if (slot == NONE_INDEX) {
-        refuse_overload(sim, &arrival);
-        sim->requests_total++;
-        arrival_arm(sim);
-        return;
-    }
-    count(sim, +1);
-    request = &sim->requests[slot];
-    *request = (struct sim_request){.arrival = arrival,
-                                    .ordinal = sim->requests_total++,
-                                    .admitted_ns = -1,
-                                    .first_token_ns = -1,
-                                    .phase_since_ns = sim->now_ns,
-                                    .replica = NONE_INDEX,
-                                    .replica_slot = NONE_INDEX,
-                                    .phase = PHASE_WAITING};
-    if (!adapter_is_base(arrival.adapter))
-        request->rank = source_adapter(sim->source, arrival.adapter).rank;
-    if (arrival.timeout_ns != NEVER_NS)
-        sim_push(sim, sim->now_ns + arrival.timeout_ns, CLASS_FAULT, ACTOR_TIMEOUT, 0, slot, request->ordinal);
-    route(sim, slot);
-    if (request->replica == NONE_INDEX)
-        request_leave(sim, slot, REQUEST_REFUSED, 0, TIER_BASE, 0);
-    else
-        give_to_replica(sim, slot);
+        sim->facts.warmup_until_ns = max_i64((int64_t)(scenario->warmup_s * 1e9), sim->now_ns);
+    take_in(sim, &arrival);
     arrival_arm(sim);
+    if (sim->arrival_at_ns == NEVER_NS) /* the last, unless somebody comes back */
+        for (uint32_t i = 0; i < sim->replicas_count; i++)
+            sim->replicas[i].busy_at_last_arrival_ns = run_measured_busy_ns(&sim->replicas[i]);
 }
 
 void request_timeout(struct sim *sim, uint32_t slot, uint64_t ordinal)

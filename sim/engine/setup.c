@@ -319,7 +319,8 @@ static void choose_intervals(struct sim *sim)
     sim->report_every_ns = (int64_t)(scenario->report_ms * 1e6);
     sim->arrivals_end_ns = (int64_t)(scenario->duration_s * 1e9);
     sim->give_up_ns = sim->arrivals_end_ns + (int64_t)(scenario->drain_max_s * 1e9);
-    sim->facts.warmup_until_ns = (int64_t)(scenario->warmup_s * 1e9);
+    /* By count, it ends when that request comes. */
+    sim->facts.warmup_until_ns = scenario->warmup_requests > 0 ? NEVER_NS : (int64_t)(scenario->warmup_s * 1e9);
 }
 
 enum status sim_setup(struct sim *sim)

@@ -141,8 +141,10 @@ static void loop(struct sim *sim, double began_s)
         struct queue_entry entry = queue_pop(&sim->queue);
 
         check(entry.at_ns >= sim->now_ns);
-        if (entry.at_ns > sim->give_up_ns)
+        if (entry.at_ns > sim->give_up_ns) {
+            sim->now_ns = sim->give_up_ns;
             break;
+        }
         sim->now_ns = entry.at_ns;
         sim->facts.events++;
         happen(sim, &entry);
@@ -151,6 +153,9 @@ static void loop(struct sim *sim, double began_s)
     }
     if (sim->options->progress != NULL)
         fprintf(sim->options->progress, "\r%110s\r", "");
+    /* What folded runs have done by now counts, as it does with single steps. */
+    for (uint32_t i = 0; i < sim->replicas_count; i++)
+        run_settle(&sim->replicas[i]);
 }
 
 static uint64_t digest_of(const struct sim *sim)
@@ -166,7 +171,9 @@ static uint64_t digest_of(const struct sim *sim)
 
 static void gather_facts(struct sim *sim, double began_s)
 {
+    const struct keys_workload *workload = &sim->scenario->workload;
     struct run_facts *facts = &sim->facts;
+    bool source_ends = !facts->partial && (workload->source == KEY_SOURCE_TRACE || workload->requests_max > 0);
 
     facts->digest = digest_of(sim);
     end_unfinished(sim);
@@ -174,8 +181,9 @@ static void gather_facts(struct sim *sim, double began_s)
     facts->arrivals_end_ns = sim->arrivals_end_ns;
     if (facts->partial)
         facts->arrivals_end_ns = min_i64(facts->arrivals_end_ns, sim->now_ns);
-    else if (sim->scenario->workload.source == KEY_SOURCE_TRACE || sim->scenario->workload.requests_max > 0)
+    else if (source_ends)
         facts->arrivals_end_ns = min_i64(facts->arrivals_end_ns, sim->last_arrival_ns);
+    facts->warmup_until_ns = min_i64(facts->warmup_until_ns, max_i64(facts->arrivals_end_ns, sim->now_ns));
     facts->end_ns = sim->now_ns;
     for (uint32_t i = 0; i < sim->replicas_count; i++) {
         const struct sim_replica *replica = &sim->replicas[i];
@@ -183,7 +191,7 @@ static void gather_facts(struct sim *sim, double began_s)
         replica_check(replica->core);
         facts->runs += replica->runs;
         facts->engine_steps += replica->engine_steps;
-        facts->busy_ns += (double)replica->measured_busy_ns;
+        facts->busy_ns += (double)(source_ends ? replica->busy_at_last_arrival_ns : run_measured_busy_ns(replica));
     }
     for (uint32_t i = 0; i < sim->nodes_count; i++)
         node_check(sim->nodes[i].core);

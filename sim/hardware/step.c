@@ -58,22 +58,37 @@ static double max_double(double a, double b)
     return a > b ? a : b;
 }
 
-double step_time_ns(const struct step_model *model, const struct step_load *load)
+struct step_line step_line(const struct step_model *model, const struct step_load *load)
 {
     double tokens = (double)load->decode_rows + (double)load->prefill_tokens;
-    double decode_ns = model->fixed_ns + model->comm_fixed_ns + model->row_ns * load->rows +
-                       model->kv_ns_per_token * (double)load->kv_tokens;
+    double fixed_ns = model->fixed_ns + model->comm_fixed_ns + model->row_ns * load->rows;
     double linear_ns = max_double(model->weights_ns, model->flops_ns_per_token * tokens);
-    double total_ns = decode_ns + linear_ns + model->comm_ns_per_token * tokens +
-                      model->attention_ns_per_area * load->attention_area;
+    struct step_line line = {
+        .rest_ns = fixed_ns + linear_ns + model->comm_ns_per_token * tokens +
+                   model->attention_ns_per_area * load->attention_area,
+        .kv_ns_per_token = model->kv_ns_per_token,
+    };
+    double factor;
 
     if (load->adapters == 0)
-        return total_ns;
-    total_ns += model->lora_ns_per_rank_token * (double)load->rank_tokens;
-    if (model->lora_cost == LORA_COST_VLLM)
-        return total_ns + (decode_ns + model->weights_ns) * (VLLM_FACTOR_FIXED + VLLM_FACTOR_PER_ADAPTER * load->adapters);
-    return total_ns + model->lora_fixed_ns + model->lora_ns_per_byte * (double)load->adapter_bytes +
-           model->lora_ns_per_rank * (double)load->adapter_ranks;
+        return line;
+    line.rest_ns += model->lora_ns_per_rank_token * (double)load->rank_tokens;
+    if (model->lora_cost == LORA_COST_VLLM) {
+        factor = VLLM_FACTOR_FIXED + VLLM_FACTOR_PER_ADAPTER * load->adapters;
+        line.rest_ns += (fixed_ns + model->weights_ns) * factor;
+        line.kv_ns_per_token += line.kv_ns_per_token * factor;
+        return line;
+    }
+    line.rest_ns += model->lora_fixed_ns + model->lora_ns_per_byte * (double)load->adapter_bytes +
+                    model->lora_ns_per_rank * (double)load->adapter_ranks;
+    return line;
+}
+
+double step_time_ns(const struct step_model *model, const struct step_load *load)
+{
+    struct step_line line = step_line(model, load);
+
+    return step_line_ns(&line, load->kv_tokens);
 }
 
 double step_jitter(const struct step_model *model, uint64_t salt, uint64_t step)

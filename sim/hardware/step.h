@@ -53,6 +53,19 @@ struct step_load {
 void step_model_init(struct step_model *model, const struct gpu_profile *profile, const struct shape *shape, uint32_t tp,
                      uint32_t modules, enum lora_cost lora_cost, double jitter);
 
+/* A step's time as a line over the KV tokens it reads: decode steps that follow each other differ in nothing else, so the
+ * n-th of them is the same number whether it is reached step by step or by adding n times the rows. */
+struct step_line {
+    double rest_ns;
+    double kv_ns_per_token;
+};
+/* load->kv_tokens is not looked at. */
+struct step_line step_line(const struct step_model *model, const struct step_load *load);
+static inline double step_line_ns(const struct step_line *line, uint64_t kv_tokens)
+{
+    return line->rest_ns + line->kv_ns_per_token * (double)kv_tokens;
+}
+
 /* Without jitter, in ns, not rounded. */
 double step_time_ns(const struct step_model *model, const struct step_load *load);
 
