@@ -55,7 +55,7 @@ static void print_statuses(FILE *output, const struct jobs_survey_result *result
     fputc('\n', output);
 }
 
-static void print_table(FILE *output, const char *path, const struct trace_info *info,
+static void print_jobs(FILE *output, const char *path, const struct trace_info *info,
                         const struct jobs_survey_result *result)
 {
     char count[32];
@@ -76,9 +76,9 @@ static void print_table(FILE *output, const char *path, const struct trace_info 
     print_gpus(output, info, result);
     if ((info->has & JOB_HAS_STATUS) != 0)
         print_statuses(output, result);
-    if ((info->has & JOB_HAS_USER) != 0)
+    if (result->users.distinct > 0)
         trace_print_names(output, "users", &result->users);
-    if ((info->has & JOB_HAS_QUEUE) != 0)
+    if (result->queues.distinct > 0)
         trace_print_names(output, "queues", &result->queues);
     trace_print_skips(output, info);
 }
@@ -109,7 +109,7 @@ static json_t *json_statuses(const struct jobs_survey_result *result)
     return object;
 }
 
-static void print_json(FILE *output, const struct trace_info *info, const struct jobs_survey_result *result)
+static void print_jobs_json(FILE *output, const struct trace_info *info, const struct jobs_survey_result *result)
 {
     json_t *root = json_pack("{s:s, s:I, s:o}", "format", info->format, "jobs", (json_int_t)result->rows, "skipped",
                              trace_json_skips(info));
@@ -159,9 +159,9 @@ int trace_info_jobs(struct job_trace *trace, const char *path, bool json, FILE *
     if (status != STATUS_END)
         fprintf(errors, "%s\n", job_trace_message(trace));
     else if (json)
-        print_json(output, &info, &result);
+        print_jobs_json(output, &info, &result);
     else
-        print_table(output, path, &info, &result);
+        print_jobs(output, path, &info, &result);
     jobs_survey_free(survey);
     job_trace_close(trace);
     return status == STATUS_END ? EXIT_OK : EXIT_FAILED;
