@@ -3,9 +3,9 @@
 
 #include "cmd.h"
 
-static const char *const status_words[JOB_STATUS_COUNT] = {
+static const char *const status_words[JOB_ROW_STATUS_COUNT] = {
 #define X(name, word) word,
-    JOB_STATUSES(X)
+    JOB_ROW_STATUSES(X)
 #undef X
 };
 
@@ -45,7 +45,7 @@ static void print_statuses(FILE *output, const struct jobs_survey_result *result
     char count[32];
 
     fprintf(output, "%-10s ", "status");
-    for (size_t i = 0; i < JOB_STATUS_COUNT; i++) {
+    for (size_t i = 0; i < JOB_ROW_STATUS_COUNT; i++) {
         if (result->statuses[i] == 0)
             continue;
         fprintf(output, "%s%s %s (%.1f%%)", comma, status_words[i], trace_grouped(result->statuses[i], count),
@@ -104,7 +104,7 @@ static json_t *json_statuses(const struct jobs_survey_result *result)
 {
     json_t *object = json_object();
 
-    for (size_t i = 0; i < JOB_STATUS_COUNT; i++)
+    for (size_t i = 0; i < JOB_ROW_STATUS_COUNT; i++)
         json_object_set_new(object, status_words[i], json_integer((json_int_t)result->statuses[i]));
     return object;
 }

@@ -22,12 +22,12 @@ enum job_column {
     JOB_HAS_QUEUE = 512
 };
 
-#define JOB_STATUSES(X) X(DONE, "done") X(FAILED, "failed") X(CANCELLED, "cancelled") X(RUNNING, "running") X(UNKNOWN, "unknown")
-enum job_status {
-#define X(name, word) JOB_##name,
-    JOB_STATUSES(X)
+#define JOB_ROW_STATUSES(X) X(DONE, "done") X(FAILED, "failed") X(CANCELLED, "cancelled") X(RUNNING, "running") X(UNKNOWN, "unknown")
+enum job_row_status {
+#define X(name, word) JOB_ROW_##name,
+    JOB_ROW_STATUSES(X)
 #undef X
-    JOB_STATUS_COUNT
+    JOB_ROW_STATUS_COUNT
 };
 
 struct job_row {
@@ -37,7 +37,7 @@ struct job_row {
     uint32_t gpus;          /* whole GPUs, or processors where the trace counts those; 0: none, or a share of one */
     uint32_t gpu_milli;     /* the share, when it asked for less than one GPU: 1..999; else 0 */
     uint64_t memory_bytes;  /* of all its processes together; 0: unknown */
-    enum job_status status;
+    enum job_row_status status;
     char user[TRACE_ID_MAX];
     char name[TRACE_ID_MAX];
     char queue[TRACE_ID_MAX]; /* the class it belongs to: queue, quality of service or application */

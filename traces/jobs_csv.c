@@ -69,15 +69,15 @@ static bool word_is(const struct cell *cell, const char *word)
 }
 
 /* As the schedulers of the field write them, in any case; other words are not understood. */
-static void read_status(const struct cell *cell, enum job_status *ret_status)
+static void read_status(const struct cell *cell, enum job_row_status *ret_status)
 {
     static const struct {
         const char *word;
-        enum job_status status;
-    } words[] = {{"done", JOB_DONE}, {"completed", JOB_DONE}, {"succeeded", JOB_DONE}, {"pass", JOB_DONE},
-                 {"terminated", JOB_DONE}, {"failed", JOB_FAILED}, {"node_fail", JOB_FAILED}, {"timeout", JOB_FAILED},
-                 {"cancelled", JOB_CANCELLED}, {"canceled", JOB_CANCELLED}, {"killed", JOB_CANCELLED},
-                 {"running", JOB_RUNNING}};
+        enum job_row_status status;
+    } words[] = {{"done", JOB_ROW_DONE}, {"completed", JOB_ROW_DONE}, {"succeeded", JOB_ROW_DONE}, {"pass", JOB_ROW_DONE},
+                 {"terminated", JOB_ROW_DONE}, {"failed", JOB_ROW_FAILED}, {"node_fail", JOB_ROW_FAILED}, {"timeout", JOB_ROW_FAILED},
+                 {"cancelled", JOB_ROW_CANCELLED}, {"canceled", JOB_ROW_CANCELLED}, {"killed", JOB_ROW_CANCELLED},
+                 {"running", JOB_ROW_RUNNING}};
 
     for (size_t i = 0; i < ARRAY_COUNT(words); i++)
         if (word_is(cell, words[i].word))

@@ -10,8 +10,8 @@ static bool read_phase(struct trace *trace, struct job_row *row)
 {
     static const struct {
         const char *word;
-        enum job_status status;
-    } phases[] = {{"Succeeded", JOB_DONE}, {"Failed", JOB_FAILED}, {"Running", JOB_RUNNING}, {"Pending", JOB_CANCELLED}};
+        enum job_row_status status;
+    } phases[] = {{"Succeeded", JOB_ROW_DONE}, {"Failed", JOB_ROW_FAILED}, {"Running", JOB_ROW_RUNNING}, {"Pending", JOB_ROW_CANCELLED}};
     uint32_t at = trace->at[PHASE];
     const struct cell *cell = &trace->cells[at];
 

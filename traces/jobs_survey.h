@@ -16,7 +16,7 @@ struct jobs_survey_result {
     uint64_t shares;         /* rows that ask for less than one GPU */
     uint64_t without_gpu;    /* rows that ask for none */
     double gpu_hours;        /* run time x GPUs, of the rows that tell both */
-    uint64_t statuses[JOB_STATUS_COUNT];
+    uint64_t statuses[JOB_ROW_STATUS_COUNT];
     struct survey_names users;
     struct survey_names queues;
 };

@@ -128,10 +128,10 @@ static bool read_name(struct trace *trace, uint32_t cell, char ret_name[TRACE_ID
     return is_missing(&trace->cells[cell]) || trace_read_name(trace, cell, ret_name);
 }
 
-static bool read_outcome(struct trace *trace, enum job_status *ret_status)
+static bool read_outcome(struct trace *trace, enum job_row_status *ret_status)
 {
-    static const enum job_status statuses[] = {[0] = JOB_FAILED, [1] = JOB_DONE, [2] = JOB_UNKNOWN, [3] = JOB_UNKNOWN,
-                                               [4] = JOB_UNKNOWN, [5] = JOB_CANCELLED};
+    static const enum job_row_status statuses[] = {[0] = JOB_ROW_FAILED, [1] = JOB_ROW_DONE, [2] = JOB_ROW_UNKNOWN, [3] = JOB_ROW_UNKNOWN,
+                                               [4] = JOB_ROW_UNKNOWN, [5] = JOB_ROW_CANCELLED};
     const struct cell *cell = &trace->cells[OUTCOME];
     uint32_t number = 0;
 

@@ -236,7 +236,7 @@ static bool keep_order(struct trace *trace, int64_t *at_ns)
 
 static bool read_job(struct trace *trace, struct job_row *row)
 {
-    *row = (struct job_row){.runtime_ns = -1, .requested_ns = -1, .status = JOB_UNKNOWN, .line = trace->line.number};
+    *row = (struct job_row){.runtime_ns = -1, .requested_ns = -1, .status = JOB_ROW_UNKNOWN, .line = trace->line.number};
     return trace->format->read_job(trace, row) && keep_order(trace, &row->at_ns);
 }
 

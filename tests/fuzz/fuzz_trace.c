@@ -84,7 +84,7 @@ static void fuzz_jobs(const uint8_t *data, size_t size, unsigned choice, bool le
             check(row.gpus <= JOB_GPUS_MAX);
             check(row.gpu_milli < 1000);
             check(row.gpus == 0 || row.gpu_milli == 0);
-            check(row.status < JOB_STATUS_COUNT);
+            check(row.status < JOB_ROW_STATUS_COUNT);
             check(memchr(row.user, 0, TRACE_ID_MAX) != NULL);
             check(memchr(row.name, 0, TRACE_ID_MAX) != NULL);
             check(memchr(row.queue, 0, TRACE_ID_MAX) != NULL);

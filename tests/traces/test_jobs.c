@@ -127,7 +127,7 @@ static void swf_gives_what_was_asked_and_what_happened(void **state)
     assert_int_equal(reading.rows[0].requested_ns, 7200 * NS_PER_S);
     assert_int_equal(reading.rows[0].gpus, 4);
     assert_int_equal(reading.rows[0].memory_bytes, 4 * 1024 * 1024);
-    assert_int_equal(reading.rows[0].status, JOB_DONE);
+    assert_int_equal(reading.rows[0].status, JOB_ROW_DONE);
     assert_string_equal(reading.rows[0].user, "7");
     assert_string_equal(reading.rows[0].name, "3");
     assert_string_equal(reading.rows[0].queue, "2");
@@ -137,7 +137,7 @@ static void swf_gives_what_was_asked_and_what_happened(void **state)
     assert_int_equal(reading.rows[1].requested_ns, -1);
     assert_int_equal(reading.rows[1].gpus, 8); /* it did not say, but got them */
     assert_int_equal(reading.rows[1].memory_bytes, 8 * 2048 * 1024);
-    assert_int_equal(reading.rows[1].status, JOB_CANCELLED);
+    assert_int_equal(reading.rows[1].status, JOB_ROW_CANCELLED);
     assert_string_equal(reading.rows[1].user, "");
 }
 
@@ -213,7 +213,7 @@ static void our_swf_sample_is_read(void **state)
 
     assert_good(&reading, "swf", 60);
     assert_int_equal(reading.info.skipped[TRACE_SKIP_PART], 2);
-    assert_int_equal(reading.result.statuses[JOB_UNKNOWN], 6);
+    assert_int_equal(reading.result.statuses[JOB_ROW_UNKNOWN], 6);
     assert_int_equal(reading.result.runtime_ms.count, 54);
 }
 
@@ -223,8 +223,8 @@ static void the_real_hpc2n_log_agrees_with_what_is_known(void **state)
     struct reading reading = read_shared("traces/swf/hpc2n.swf");
 
     assert_good(&reading, "swf", 3170);
-    assert_int_equal(reading.result.statuses[JOB_DONE], 3145);
-    assert_int_equal(reading.result.statuses[JOB_UNKNOWN], 25);
+    assert_int_equal(reading.result.statuses[JOB_ROW_DONE], 3145);
+    assert_int_equal(reading.result.statuses[JOB_ROW_UNKNOWN], 25);
     assert_int_equal(reading.result.runtime_ms.count, 3145);
     assert_in_range((uint64_t)reading.result.runtime_ms.mean, 10128000, 10128999);
     assert_int_equal(reading.result.gpus.max, 128);
@@ -280,7 +280,7 @@ static void gavel_refusals_name_the_field(void **state)
                    TRACE_SKIP_AMOUNT);
     assert_refuses(GAVEL_7 "LM\tx\t-s\t1\t5\t3\t1\n", NULL, "bytes:2:13: time goes back by 9.500000000 s", 1,
                    TRACE_SKIP_BACKWARD);
-    assert_refuses(GAVEL_7 GAVEL_10, NULL, "bytes:2:45: 10 columns where the format has 7; ", 1, TRACE_SKIP_COLUMNS);
+    assert_refuses(GAVEL_7 GAVEL_10, NULL, "bytes:2:59: 10 columns where the format has 7; ", 1, TRACE_SKIP_COLUMNS);
     assert_int_equal(read_text("a\tb\tc\n", "gavel").status, STATUS_CORRUPT);
 }
 
@@ -329,12 +329,12 @@ static void openb_tells_shares_and_pods_that_never_ran(void **state)
     assert_int_equal(reading.rows[0].gpu_milli, 460);
     assert_int_equal(reading.rows[0].runtime_ns, 250 * NS_PER_S);
     assert_int_equal(reading.rows[0].memory_bytes, UINT64_C(1) << 30);
-    assert_int_equal(reading.rows[0].status, JOB_RUNNING);
+    assert_int_equal(reading.rows[0].status, JOB_ROW_RUNNING);
     assert_string_equal(reading.rows[0].name, "pod-1");
     assert_string_equal(reading.rows[0].queue, "LS");
     assert_int_equal(reading.rows[1].gpus + reading.rows[1].gpu_milli, 0);
     assert_int_equal(reading.rows[1].runtime_ns, -1);
-    assert_int_equal(reading.rows[1].status, JOB_CANCELLED);
+    assert_int_equal(reading.rows[1].status, JOB_ROW_CANCELLED);
     assert_int_equal(reading.rows[2].gpus, 8);
     assert_int_equal(reading.rows[2].gpu_milli, 0);
     assert_int_equal(reading.result.shares, 1);
@@ -369,10 +369,10 @@ static void the_real_openb_pods_agree_with_what_is_published(void **state)
     assert_good(&reading, "openb", 8152);
     assert_int_equal(reading.result.shares, 3078);
     assert_int_equal(reading.result.without_gpu, 8152 - 7064);
-    assert_int_equal(reading.result.statuses[JOB_RUNNING], 5193);
-    assert_int_equal(reading.result.statuses[JOB_FAILED], 1870);
-    assert_int_equal(reading.result.statuses[JOB_CANCELLED], 897);
-    assert_int_equal(reading.result.statuses[JOB_DONE], 192);
+    assert_int_equal(reading.result.statuses[JOB_ROW_RUNNING], 5193);
+    assert_int_equal(reading.result.statuses[JOB_ROW_FAILED], 1870);
+    assert_int_equal(reading.result.statuses[JOB_ROW_CANCELLED], 897);
+    assert_int_equal(reading.result.statuses[JOB_ROW_DONE], 192);
 }
 
 static void sia_gives_arrivals_and_sizes(void **state)
@@ -422,8 +422,8 @@ static void any_csv_is_read_by_the_callers_columns(void **state)
     assert_string_equal(reading.rows[0].name, "tune, 0");
     assert_string_equal(reading.rows[0].queue, "night");
     assert_int_equal(reading.result.runtime_ms.count, 50); /* each sixth does not say */
-    assert_true(reading.result.statuses[JOB_DONE] > 0);
-    assert_true(reading.result.statuses[JOB_UNKNOWN] > 0);
+    assert_true(reading.result.statuses[JOB_ROW_DONE] > 0);
+    assert_true(reading.result.statuses[JOB_ROW_UNKNOWN] > 0);
 }
 
 static void csv_without_a_header_or_without_times(void **state)
