@@ -3,6 +3,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "fleet/event.h"
 #include "model/footprint.h"
 #include "scenario/memory.h"
 #include "scenario/resolve.h"
@@ -216,6 +217,79 @@ static void check_trace(const struct checking *checking)
               trace->path, trace->path_fallback);
 }
 
+static void check_jobs_trace(const struct checking *checking)
+{
+    const struct keys_jobs *jobs = &checking->draft->values.jobs;
+    char path[KEY_TEXT_MAX * 2];
+
+    if (jobs->trace_format == KEY_JOBS_CSV && jobs->trace_time_column[0] == '\0' && jobs->trace_runtime_column[0] == '\0')
+        ERROR(checking, AT(&jobs->trace_format),
+              "jobs.trace_time_column or trace_runtime_column is needed when trace_format is csv");
+    scenario_path(checking->scenario, jobs->trace_path, path);
+    if (jobs->trace_path_fallback[0] == '\0' || (jobs->trace_path[0] != '\0' && access(path, R_OK) == 0)) {
+        check_file(checking, jobs->trace_path, "jobs.trace_path", "jobs.source is trace");
+        return;
+    }
+    scenario_path(checking->scenario, jobs->trace_path_fallback, path);
+    if (access(path, R_OK) != 0)
+        ERROR(checking, AT(jobs->trace_path, jobs->trace_path_fallback),
+              "neither jobs.trace_path `%.150s` nor trace_path_fallback `%.150s` can be read (relative paths start at the "
+              "scenario's directory)",
+              jobs->trace_path, jobs->trace_path_fallback);
+}
+
+static void check_job_kinds(const struct checking *checking)
+{
+    const struct keys_job_kind *kinds = checking->draft->values.job_kinds;
+    const struct scenario *scenario = checking->scenario;
+    double shares = 0;
+
+    for (uint32_t i = 0; i < scenario->job_kinds_count; i++) {
+        const char *name = scenario->job_kinds[i].keys.name;
+
+        shares += kinds[i].share;
+        if (kinds[i].gpus > 1 && kinds[i].isolation != ISOLATION_EXCLUSIVE)
+            ERROR(checking, AT(&kinds[i].gpus, &kinds[i].isolation),
+                  "jobs.kinds.%u asks for %llu GPUs, and only whole ones can be gathered; isolation must be exclusive", i,
+                  (unsigned long long)kinds[i].gpus);
+        for (uint32_t j = 0; j < i; j++) {
+            if (strcmp(scenario->job_kinds[j].keys.name, name) == 0)
+                ERROR(checking, AT(kinds[i].name), "jobs.kinds.%u and jobs.kinds.%u are both called `%.100s`", j, i, name);
+        }
+    }
+    if (shares <= 0)
+        ERROR(checking, AT(&kinds[0].share), "jobs.kinds: share must be above 0 for at least one kind");
+}
+
+static void check_burst(const struct checking *checking)
+{
+    const struct keys_jobs *jobs = &checking->draft->values.jobs;
+    const struct scenario *scenario = checking->scenario;
+    bool is_known = jobs->burst_kind[0] == '\0';
+
+    if (jobs->burst_jobs == 0)
+        return;
+    if (jobs->burst_tenant >= jobs->tenants)
+        ERROR(checking, AT(&jobs->burst_tenant, &jobs->tenants),
+              "jobs.burst_tenant %llu: there are %llu tenants (jobs.tenants), counted from 0",
+              (unsigned long long)jobs->burst_tenant, (unsigned long long)jobs->tenants);
+    for (uint32_t i = 0; i < scenario->job_kinds_count; i++)
+        is_known |= strcmp(scenario->job_kinds[i].keys.name, jobs->burst_kind) == 0;
+    if (!is_known)
+        ERROR(checking, AT(jobs->burst_kind), "jobs.burst_kind `%.100s` is the name of no kind in jobs.kinds",
+              jobs->burst_kind);
+}
+
+static void check_jobs(const struct checking *checking)
+{
+    if (checking->draft->values.jobs.source == KEY_JOBS_NONE)
+        return;
+    if (checking->draft->values.jobs.source == KEY_JOBS_TRACE)
+        check_jobs_trace(checking);
+    check_job_kinds(checking);
+    check_burst(checking);
+}
+
 static void check_adapters(const struct checking *checking)
 {
     const struct keys_adapters *adapters = &checking->draft->values.workload.adapters;
@@ -256,6 +330,7 @@ void scenario_cross_check(const struct draft *draft, struct location top, const 
     check_length(&checking, &workload->output, "workload.output");
     if (workload->source == KEY_SOURCE_TRACE)
         check_trace(&checking);
+    check_jobs(&checking);
     if (messages->errors == errors_before)
         check_pools(&checking);
 }

@@ -17,6 +17,7 @@
 #define KEY_TEXT_MAX 256
 #define KEY_LIST_MAX 16
 #define POOLS_MAX 16
+#define JOB_KINDS_MAX 16
 
 struct key_list {
     uint32_t count;
@@ -169,6 +170,57 @@ struct key_list {
     X(REAL, turns, "5", 1, 1e6, NULL, "mean requests of a session (geometric); then the user starts another with another adapter") \
     X(FLAG, grow_prompt, "true", 0, 0, NULL, "each turn's prompt contains the turns before it, up to prompt.max_tokens")
 
+/* jobs: fine-tuning, evaluation and interactive work beside the requests */
+#define JOBS_KEYS(X)                                                                                                    \
+    X(CHOICE, source, "none", 0, 0, "none|generated|trace", "where jobs come from")                                     \
+    X(COUNT, jobs_max, "0", 0, 1e12, NULL, "stop after so many, bursts not counted; 0: only duration_s ends it")        \
+    X(COUNT, tenants, "500", 1, 1e6, NULL, "customers with jobs; the same numbers as the customers of requests")        \
+    X(REAL, tenant_alpha, "0", 0, 10, NULL, "Zipf exponent of tenants' shares of the jobs; 0: equal")                   \
+    X(CHOICE, process, "poisson", 0, 0, "poisson|even", "of arrivals that no trace gives")                              \
+    X(REAL, rate_per_day, "200", 1e-6, 1e12, NULL, "mean over the run, before the shape of the week")                   \
+    X(REAL, business_amplitude, "0", 0, 1, NULL, "rate x (1 + amplitude cos): 1 leaves nobody at work twelve hours from the peak") \
+    X(REAL, business_peak_h, "14", 0, 24, NULL, "hour of the day of the peak; runs start at midnight of a Monday")      \
+    X(REAL, weekend_ratio, "1", 0, 10, NULL, "rate on days 6 and 7 over that of the others")                            \
+    X(COUNT, burst_jobs, "0", 0, 1e6, NULL, "jobs that one tenant submits at one instant, beside the others; 0: no burst") \
+    X(COUNT, burst_tenant, "0", 0, 1e6, NULL, "whose they are")                                                         \
+    X(REAL, burst_at_s, "0", 0, 1e9, NULL, "when")                                                                      \
+    X(REAL, burst_every_s, "0", 0, 1e9, NULL, "and again after each such time; 0: once")                                \
+    X(TEXT, burst_kind, "", 0, 0, NULL, "the name of their kind; empty: each by the kinds' shares")                     \
+    X(CHOICE, trace_format, "swf", 0, 0, "swf|philly|gavel|openb|sia|csv", "see berth-sim trace --help")                \
+    X(TEXT, trace_path, "", 0, 0, NULL, "plain, .gz or .zst; relative to the scenario file")                            \
+    X(TEXT, trace_path_fallback, "", 0, 0, NULL, "used, and said so, when `trace_path` does not exist")                 \
+    X(REAL, trace_time_scale, "1", 1e-6, 1e6, NULL, "arrival times are multiplied by this: 0.5 doubles the rate")       \
+    X(REAL, trace_runtime_scale, "1", 1e-6, 1e6, NULL, "run times are multiplied by this")                              \
+    X(COUNT, trace_gpus_max, "0", 0, 1e6, NULL, "jobs that ask for more are left out, counted and said; 0: none are")   \
+    X(FLAG, trace_lenient, "false", 0, 0, NULL, "skip bad lines and count them instead of stopping")                    \
+    X(REAL, trace_backward_tolerance_s, "0", 0, 1e6, NULL, "with lenient: how far back a time may step and be taken as equal to the last") \
+    X(TEXT, trace_time_column, "", 0, 0, NULL, "csv: name or number (from 1) of the arrival time; empty: arrivals are generated") \
+    X(CHOICE, trace_time_unit, "s", 0, 0, "s|ms|us|ns|datetime", "csv: of the time column and of run times (datetime: s)") \
+    X(TEXT, trace_runtime_column, "", 0, 0, NULL, "csv; empty: the kinds' tokens say how long")                         \
+    X(TEXT, trace_gpus_column, "", 0, 0, NULL, "csv; empty: the kinds' GPUs")                                           \
+    X(TEXT, trace_user_column, "", 0, 0, NULL, "csv; empty: tenants are drawn")                                         \
+    X(TEXT, trace_class_column, "", 0, 0, NULL, "csv: a job whose class has the name of a kind is of that kind")
+
+/* jobs.kind: the only kind of job, or the defaults of each; jobs.kinds: a list of them. */
+#define JOB_KIND_KEYS(X)                                                                                                \
+    X(TEXT, name, "", 0, 0, NULL, "shown in reports; empty: kind-0, kind-1, ...")                                       \
+    X(REAL, share, "1", 0, 1e6, NULL, "of the jobs, relative to the other kinds")                                       \
+    X(TEXT, base, "llama-8b", 0, 0, NULL, "a named shape (berth-sim estimate --shapes) or the path of a config.json")   \
+    X(COUNT, gpus, "1", 1, 1024, NULL, "GPUs of one job, all or nothing")                                               \
+    X(COUNT, rank, "16", 1, 4096, NULL, "of its adapter")                                                               \
+    X(CHOICE, modules, "all", 0, 0, "all|attention", "which matrices carry LoRA: seven, or q k v o")                    \
+    X(REAL, tokens_mean, "2e6", 1, 1e15, NULL, "of an epoch, lognormal")                                                \
+    X(REAL, tokens_sigma, "1", 0, 10, NULL, "deviation of the logarithm; 0: all alike")                                 \
+    X(COUNT, epochs, "3", 1, 1e4, NULL, "passes over them")                                                             \
+    X(CHOICE, stage, "train", 0, 0, "train|evaluate|interactive", "what it does; interactive: a session, which tokens do not size") \
+    X(CHOICE, isolation, "exclusive", 0, 0, "exclusive|mig|mps|time-slice", "how far from others it must stand")        \
+    X(COUNT, priority, "0", 0, 1000, NULL, "higher goes first, whatever the shares say")                                \
+    X(FLAG, preemptible, "true", 0, 0, NULL, "may be stopped for others; otherwise it may only use nominal quota")      \
+    X(FLAG, spot_ok, "false", 0, 0, NULL, "may run on capacity that can be taken back")                                 \
+    X(REAL, runtime_min_s, "0", 0, 1e9, NULL, "not stopped for others before it ran so long")                           \
+    X(REAL, deadline_h, "0", 0, 1e6, NULL, "from its arrival; 0: none")                                                 \
+    X(REAL, session_s, "3600", 1, 1e9, NULL, "interactive: mean length, exponential")
+
 enum key_batching { KEY_BATCHING_CHUNKED, KEY_BATCHING_PREFILL_FIRST };
 enum key_lora_cost { KEY_LORA_OURS, KEY_LORA_VLLM, KEY_LORA_SLORA };
 enum key_source { KEY_SOURCE_GENERATED, KEY_SOURCE_TRACE, KEY_SOURCE_SESSIONS };
@@ -180,6 +232,10 @@ enum key_length_law { KEY_LENGTH_LOGNORMAL, KEY_LENGTH_UNIFORM, KEY_LENGTH_GEOME
                       KEY_LENGTH_CONSTANT, KEY_LENGTH_EMPIRICAL };
 enum key_adapter_law { KEY_ADAPTER_ZIPF, KEY_ADAPTER_POWER, KEY_ADAPTER_UNIFORM, KEY_ADAPTER_DISTINCT, KEY_ADAPTER_EMPIRICAL };
 enum key_modules { KEY_MODULES_ALL, KEY_MODULES_ATTENTION };
+enum key_jobs_source { KEY_JOBS_NONE, KEY_JOBS_GENERATED, KEY_JOBS_TRACE };
+enum key_jobs_process { KEY_JOBS_POISSON, KEY_JOBS_EVEN };
+enum key_jobs_format { KEY_JOBS_SWF, KEY_JOBS_PHILLY, KEY_JOBS_GAVEL, KEY_JOBS_OPENB, KEY_JOBS_SIA, KEY_JOBS_CSV };
+/* jobs.kind.stage and .isolation have the words and the order of fleet/event.h, trace_format those of traces/jobs.h. */
 
 /* Field types by kind. */
 #define KEY_TYPE_TEXT(field) char field[KEY_TEXT_MAX]
@@ -211,5 +267,7 @@ struct keys_workload {
     struct keys_adapters adapters;
     struct keys_sessions sessions;
 };
+struct keys_job_kind { JOB_KIND_KEYS(KEY_FIELD) };
+struct keys_jobs { JOBS_KEYS(KEY_FIELD) struct keys_job_kind kind; };
 
 #endif

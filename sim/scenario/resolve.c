@@ -36,10 +36,10 @@ static bool is_path(const char *name, const char *ending)
     return strchr(name, '/') != NULL || (count > ending_count && strcmp(name + count - ending_count, ending) == 0);
 }
 
-static void resolve_base(const struct keys_pool *keys, struct location at, const struct scenario *scenario,
+static void resolve_base(const char *base, struct location at, const struct scenario *scenario,
                          struct messages *messages, struct shape *ret_shape)
 {
-    const struct shape *shape = shape_find(keys->base);
+    const struct shape *shape = shape_find(base);
     struct suggestion suggestion;
     char names[512];
     char path[KEY_TEXT_MAX * 2];
@@ -59,15 +59,15 @@ static void resolve_base(const struct keys_pool *keys, struct location at, const
         *ret_shape = *shape;
         return;
     }
-    if (!is_path(keys->base, ".json")) {
-        suggest_shapes(keys->base, names, sizeof(names), &suggestion);
+    if (!is_path(base, ".json")) {
+        suggest_shapes(base, names, sizeof(names), &suggestion);
         near = suggestion_answer(&suggestion);
         messages_add(messages, SEVERITY_ERROR, at, "no shape is called `%s`%s%s%s; there are %s; or give the path of a config.json",
-                     excerpt(keys->base, strlen(keys->base), shown), near != NULL ? " (did you mean `" : "",
+                     excerpt(base, strlen(base), shown), near != NULL ? " (did you mean `" : "",
                      near != NULL ? near : "", near != NULL ? "`?)" : "", names);
         return;
     }
-    scenario_path(scenario, keys->base, path);
+    scenario_path(scenario, base, path);
     errors = open_memstream(&captured, &captured_count);
     check(errors != NULL);
     if (config_json_read(path, errors, ret_shape) != STATUS_OK) {
@@ -160,6 +160,35 @@ static void name_pool(struct scenario_pool *pool)
     strcpy(pool->keys.name, name);
 }
 
+/* Without jobs their kinds are not looked at: nobody wants a base looked up that nothing uses. */
+static void resolve_job_kinds(const struct draft *draft, struct location top, struct messages *messages,
+                              struct scenario *scenario)
+{
+    const struct keys_job_kind *kinds = draft->values.job_kinds;
+
+    scenario->bases_and_jobs_count = scenario->bases_count;
+    if (scenario->jobs.source == KEY_JOBS_NONE)
+        return;
+    scenario->job_kinds_count = draft->lists[LIST_JOB_KINDS].count;
+    for (uint32_t i = 0; i < scenario->job_kinds_count; i++) {
+        struct scenario_job_kind *kind = &scenario->job_kinds[i];
+
+        kind->keys = kinds[i];
+        kind->base_index = NONE_INDEX;
+        if (kind->keys.name[0] == '\0')
+            snprintf(kind->keys.name, sizeof(kind->keys.name), "kind-%u", i);
+        resolve_base(kinds[i].base, GIVEN_AT(draft, top, kinds[i].base), scenario, messages, &kind->shape);
+        for (uint32_t j = 0; j < i && kind->base_index == NONE_INDEX; j++)
+            if (strcmp(kinds[j].base, kinds[i].base) == 0)
+                kind->base_index = scenario->job_kinds[j].base_index;
+        for (uint32_t j = 0; j < scenario->pools_count && kind->base_index == NONE_INDEX; j++)
+            if (strcmp(scenario->pools[j].keys.base, kinds[i].base) == 0)
+                kind->base_index = scenario->pools[j].base_index;
+        if (kind->base_index == NONE_INDEX)
+            kind->base_index = scenario->bases_and_jobs_count++;
+    }
+}
+
 void scenario_resolve(const struct draft *draft, struct location top, struct messages *messages,
                       struct scenario *ret_scenario)
 {
@@ -173,17 +202,19 @@ void scenario_resolve(const struct draft *draft, struct location top, struct mes
     ret_scenario->slo = values->slo;
     ret_scenario->fleet = values->fleet;
     ret_scenario->workload = values->workload;
-    ret_scenario->pools_count = draft->pools_count;
-    for (uint32_t i = 0; i < draft->pools_count; i++) {
+    ret_scenario->jobs = values->jobs;
+    ret_scenario->pools_count = draft->lists[LIST_POOLS].count;
+    for (uint32_t i = 0; i < ret_scenario->pools_count; i++) {
         struct scenario_pool *pool = &ret_scenario->pools[i];
 
         pool->keys = values->pools[i];
-        resolve_base(&values->pools[i], GIVEN_AT(draft, top, values->pools[i].base), ret_scenario, messages, &pool->shape);
+        resolve_base(values->pools[i].base, GIVEN_AT(draft, top, values->pools[i].base), ret_scenario, messages, &pool->shape);
         resolve_gpu(draft, i, top, ret_scenario->directory, messages, &pool->profile);
         override_step(draft, i, top, messages, &pool->profile);
         name_pool(pool);
     }
     number_bases(ret_scenario);
+    resolve_job_kinds(draft, top, messages, ret_scenario);
     if (messages->errors == errors_before)
         scenario_cross_check(draft, top, ret_scenario, messages);
 }

@@ -20,6 +20,13 @@ struct scenario_pool {
     uint32_t base_index;        /* bases are numbered by first appearance; pools of one base share the number */
 };
 
+/* A kind of job with its names resolved. */
+struct scenario_job_kind {
+    struct keys_job_kind keys;  /* named: kind-0, ... where the file does not */
+    struct shape shape;         /* of keys.base */
+    uint32_t base_index;        /* the pools' number where a pool has this base; others follow behind bases_count */
+};
+
 struct scenario {
     RUN_KEYS(KEY_FIELD)
     struct keys_slo slo;
@@ -28,6 +35,10 @@ struct scenario {
     struct scenario_pool pools[POOLS_MAX];
     uint32_t pools_count;
     uint32_t bases_count;
+    struct keys_jobs jobs;
+    struct scenario_job_kind job_kinds[JOB_KINDS_MAX];
+    uint32_t job_kinds_count;
+    uint32_t bases_and_jobs_count;  /* >= bases_count: with the bases that only jobs have */
     char variant[VARIANT_NAME_MAX]; /* "default" when the file has no variants */
     char directory[KEY_TEXT_MAX];   /* of the file: relative paths start here */
 };
