@@ -8,7 +8,7 @@
  *   FLAG   bool                 true, false
  *   CHOICE uint32_t             index into `choices`, "a|b|c"; the enums below name them in the same order
  *   LIST   struct key_list      [8, 16, 32]
- *   EVICT, QUEUE, ROUTE  char[KEY_TEXT_MAX], a policy's name */
+ *   EVICT, QUEUE, ROUTE, ORDER, PLACE  char[KEY_TEXT_MAX], a policy's name */
 #ifndef SCENARIO_KEYS_H
 #define SCENARIO_KEYS_H
 
@@ -17,6 +17,7 @@
 #define KEY_TEXT_MAX 256
 #define KEY_LIST_MAX 16
 #define POOLS_MAX 16
+#define CAPACITY_MAX 8 /* flavors */
 #define JOB_KINDS_MAX 16
 
 struct key_list {
@@ -104,7 +105,7 @@ struct key_list {
     X(REAL, slora_fixed_us, "-1", -1, 1e9, NULL, "lora_cost slora: once a step with any adapter")
 
 #define WORKLOAD_KEYS(X)                                                                                                \
-    X(CHOICE, source, "generated", 0, 0, "generated|trace|sessions", "where requests come from")                        \
+    X(CHOICE, source, "generated", 0, 0, "generated|trace|sessions|none", "where requests come from; none: jobs only, the pools are not built")                      \
     X(COUNT, requests_max, "0", 0, 1e12, NULL, "stop after so many; 0: only duration_s ends it")                        \
     X(COUNT, tenants, "50", 1, 1e6, NULL, "customers; each adapter belongs to one")                                     \
     X(REAL, tenant_alpha, "0", 0, 10, NULL, "Zipf exponent of tenants' shares of the adapters; 0: equal")               \
@@ -223,7 +224,7 @@ struct key_list {
 
 enum key_batching { KEY_BATCHING_CHUNKED, KEY_BATCHING_PREFILL_FIRST };
 enum key_lora_cost { KEY_LORA_OURS, KEY_LORA_VLLM, KEY_LORA_SLORA };
-enum key_source { KEY_SOURCE_GENERATED, KEY_SOURCE_TRACE, KEY_SOURCE_SESSIONS };
+enum key_source { KEY_SOURCE_GENERATED, KEY_SOURCE_TRACE, KEY_SOURCE_SESSIONS, KEY_SOURCE_NONE };
 enum key_announced { KEY_ANNOUNCED_EXACT, KEY_ANNOUNCED_MAX };
 enum key_format { KEY_FORMAT_AZURE, KEY_FORMAT_BURSTGPT, KEY_FORMAT_MOONCAKE, KEY_FORMAT_ALIBABA_LORA, KEY_FORMAT_CSV };
 enum key_time_unit { KEY_TIME_S, KEY_TIME_MS, KEY_TIME_US, KEY_TIME_NS, KEY_TIME_DATETIME };
@@ -242,6 +243,8 @@ enum key_jobs_format { KEY_JOBS_SWF, KEY_JOBS_PHILLY, KEY_JOBS_GAVEL, KEY_JOBS_O
 #define KEY_TYPE_EVICT(field) char field[KEY_TEXT_MAX]
 #define KEY_TYPE_QUEUE(field) char field[KEY_TEXT_MAX]
 #define KEY_TYPE_ROUTE(field) char field[KEY_TEXT_MAX]
+#define KEY_TYPE_ORDER(field) char field[KEY_TEXT_MAX]
+#define KEY_TYPE_PLACE(field) char field[KEY_TEXT_MAX]
 #define KEY_TYPE_COUNT(field) uint64_t field
 #define KEY_TYPE_REAL(field) double field
 #define KEY_TYPE_FLAG(field) bool field
@@ -267,6 +270,60 @@ struct keys_workload {
     struct keys_adapters adapters;
     struct keys_sessions sessions;
 };
+/* capacity: the GPUs that jobs run on; a list, since prices and promises differ. Serving pools have their own. */
+#define CAPACITY_KEYS(X)                                                                                                \
+    X(TEXT, name, "", 0, 0, NULL, "of the flavor, shown in reports; empty: the GPU, and spot where it is")              \
+    X(TEXT, gpu, "h100", 0, 0, NULL, "a profile of scenarios/hardware, or a path ending in .yaml")                      \
+    X(COUNT, nodes, "3", 1, 4096, NULL, "hosts")                                                                        \
+    X(COUNT, gpus_per_node, "8", 1, 16, NULL, "GPUs of each; a gang stands on one node")                                \
+    X(REAL, memory_share, "0.9", 0.1, 1, NULL, "of GPU memory that bases and jobs may use")                             \
+    X(REAL, price_per_h, "2.5", 0, 1e5, NULL, "of one GPU, in currency units")                                          \
+    X(FLAG, spot, "false", 0, 0, NULL, "can be taken back with notice; only jobs that are spot_ok run here")            \
+    X(REAL, notice_s, "30", 0, 1e6, NULL, "spot: between being told and being gone")                                    \
+    X(REAL, reclaim_mean_h, "0", 0, 1e6, NULL, "spot: mean time until a node is taken, exponential; 0: never")          \
+    X(REAL, return_mean_h, "1", 0, 1e6, NULL, "spot: mean time until it is back")                                       \
+    X(TEXT, spot_path, "", 0, 0, NULL, "spot: availability of instances over time (SkyPilot JSON) instead of the hazard") \
+    X(REAL, fail_mean_h, "0", 0, 1e9, NULL, "mean time between failures of a node, without notice; 0: none")            \
+    X(REAL, repair_mean_h, "4", 0, 1e6, NULL, "mean time until a failed node is back")
+
+/* scheduler: how the fleet core places jobs, and what the host's physics are. */
+#define SCHEDULER_KEYS(X)                                                                                               \
+    X(ORDER, order, "wfq", 0, 0, NULL, "which job goes next: see berth-sim policies")                                   \
+    X(PLACE, place, "residency", 0, 0, NULL, "where it runs")                                                           \
+    X(COUNT, jobs_max, "65536", 1, 1048576, NULL, "pending and running at once; more are refused (overload)")           \
+    X(COUNT, sharers_max, "2", 1, 8, NULL, "jobs on one GPU at once (mps, time-slice)")                                 \
+    X(LIST, eta, "[1, 1.15, 1.2, 1.25]", 0.1, 8, NULL, "what 1, 2, ... jobs on a GPU do together, of one alone; the last holds for more") \
+    X(REAL, mfu, "0.4", 0.01, 1, NULL, "part of peak FLOPs that training reaches")                                      \
+    X(REAL, nominal_share, "1", 0, 1, NULL, "of the capacity of each flavor, dealt to the tenants as nominal quota; the rest is the cohort's") \
+    X(REAL, nominal_alpha, "0", 0, 10, NULL, "Zipf exponent of the tenants' nominal quotas; 0: equal")                  \
+    X(REAL, borrowing_gpus, "-1", -1, 1e6, NULL, "that a tenant may use beyond nominal; -1: no limit")                  \
+    X(REAL, lending_share, "1", 0, 1, NULL, "of a tenant's nominal quota that others may use while it does not")        \
+    X(COUNT, cohorts, "1", 1, 4096, NULL, "groups of tenants that lend to each other, in turn; one root above")         \
+    X(REAL, half_life_h, "24", 0.001, 1e6, NULL, "of usage in fair share")                                              \
+    X(REAL, usage_factor, "1", 0, 1, NULL, "price of borrowed time relative to nominal time; the rest is the platform's") \
+    X(REAL, preempt_delay_s, "30", 0, 1e6, NULL, "a claimer waits so long before anyone is stopped for it")             \
+    X(COUNT, victims_max, "16", 0, 64, NULL, "jobs stopped for one claimer; 0: nobody is ever stopped")                 \
+    X(COUNT, reservations_max, "1", 0, 64, NULL, "gangs that hold a place for the future while others backfill")        \
+    X(REAL, payback, "1", 0, 1000, NULL, "a base is loaded when queued GPU time for it is so much of its load time")    \
+    X(REAL, checkpoint_s, "600", 0, 1e7, NULL, "between checkpoints; 0: the square root of 2 x cost x mean time between stops (Young)") \
+    X(REAL, checkpoint_bytes_per_s, "2e9", 1, 1e30, NULL, "a job's write to, and read from, where checkpoints lie")     \
+    X(REAL, start_s, "2", 0, 1e6, NULL, "process start, allocation, first batch: before a job computes")                \
+    X(REAL, clear_bytes_per_s, "1e12", 1, 1e30, NULL, "memory cleared between tenants")                                 \
+    X(REAL, disk_bytes_per_s, "5e9", 1, 1e30, NULL, "a node's disk, shared by the loads of bases")                      \
+    X(REAL, page_cache_bytes, "2e11", 0, 1e15, NULL, "a node's memory that keeps bases read before; least recently used leaves") \
+    X(REAL, page_cache_bytes_per_s, "2e10", 1, 1e30, NULL, "a load from there, a GPU")                                  \
+    X(FLAG, base_in_store, "false", 0, 0, NULL, "bases come from the object store the first time on a node, at the profile's rates") \
+    X(FLAG, evaluate, "false", 0, 0, NULL, "each training that succeeds is followed by an evaluation, a claim of its own") \
+    X(REAL, evaluate_s, "300", 0, 1e6, NULL, "its length")                                                              \
+    X(REAL, gate_pass_share, "0.9", 0, 1, NULL, "of evaluations whose adapter is published")                            \
+    X(REAL, fail_share, "0", 0, 1, NULL, "of training jobs that fail by themselves, at a random point")                 \
+    X(REAL, idle_timeout_s, "0", 0, 1e7, NULL, "interactive: a session without use ends after so long; 0: never")       \
+    X(REAL, idle_share, "0", 0, 1, NULL, "interactive: of sessions that are left idle halfway")                         \
+    X(REAL, storage_price_per_gb_month, "0.023", 0, 1e6, NULL, "object store; adapters and checkpoints that are kept")  \
+    X(REAL, host_price_per_gb_month, "2", 0, 1e6, NULL, "host memory")
+
+struct keys_capacity { CAPACITY_KEYS(KEY_FIELD) };
+struct keys_scheduler { SCHEDULER_KEYS(KEY_FIELD) };
 struct keys_job_kind { JOB_KIND_KEYS(KEY_FIELD) };
 struct keys_jobs { JOBS_KEYS(KEY_FIELD) struct keys_job_kind kind; };
 

@@ -105,6 +105,8 @@ static json_t *default_json(const struct key *key, const void *field)
     case KEY_EVICT:
     case KEY_QUEUE:
     case KEY_ROUTE:
+    case KEY_ORDER:
+    case KEY_PLACE:
         return json_string(field);
     }
     return NULL;

@@ -78,17 +78,16 @@ static void resolve_base(const char *base, struct location at, const struct scen
     free(captured);
 }
 
-static void resolve_gpu(const struct draft *draft, uint32_t index, struct location top, const char *directory,
-                        struct messages *messages, struct gpu_profile *ret_profile)
+/* `gpu`: the key's value in the draft. */
+static void resolve_gpu(const char *gpu, struct location at, const char *directory, struct messages *messages,
+                        struct gpu_profile *ret_profile)
 {
-    const struct keys_pool *keys = &draft->values.pools[index];
-    struct location at = GIVEN_AT(draft, top, keys->gpu);
     char *captured = NULL;
     size_t captured_count;
     FILE *errors = open_memstream(&captured, &captured_count);
 
     check(errors != NULL);
-    if (profile_read(keys->gpu, directory, errors, ret_profile) != STATUS_OK) {
+    if (profile_read(gpu, directory, errors, ret_profile) != STATUS_OK) {
         fflush(errors);
         tell_captured(messages, at, "gpu", captured);
     }
@@ -189,6 +188,27 @@ static void resolve_job_kinds(const struct draft *draft, struct location top, st
     }
 }
 
+/* A flavor without a name is called by its GPU. */
+static void resolve_capacity(const struct draft *draft, struct location top, struct messages *messages,
+                             struct scenario *scenario)
+{
+    const struct keys_capacity *capacities = draft->values.capacities;
+
+    if (scenario->jobs.source == KEY_JOBS_NONE)
+        return;
+    scenario->capacity_count = draft->lists[LIST_CAPACITY].count;
+    for (uint32_t i = 0; i < scenario->capacity_count; i++) {
+        struct scenario_capacity *capacity = &scenario->capacity[i];
+
+        capacity->keys = capacities[i];
+        resolve_gpu(capacities[i].gpu, GIVEN_AT(draft, top, capacities[i].gpu), scenario->directory, messages,
+                    &capacity->profile);
+        if (capacity->keys.name[0] == '\0')
+            snprintf(capacity->keys.name, sizeof(capacity->keys.name), "%s%s", capacity->profile.name,
+                     capacity->keys.spot ? "-spot" : "");
+    }
+}
+
 void scenario_resolve(const struct draft *draft, struct location top, struct messages *messages,
                       struct scenario *ret_scenario)
 {
@@ -203,18 +223,21 @@ void scenario_resolve(const struct draft *draft, struct location top, struct mes
     ret_scenario->fleet = values->fleet;
     ret_scenario->workload = values->workload;
     ret_scenario->jobs = values->jobs;
+    ret_scenario->scheduler = values->scheduler;
     ret_scenario->pools_count = draft->lists[LIST_POOLS].count;
     for (uint32_t i = 0; i < ret_scenario->pools_count; i++) {
         struct scenario_pool *pool = &ret_scenario->pools[i];
 
         pool->keys = values->pools[i];
         resolve_base(values->pools[i].base, GIVEN_AT(draft, top, values->pools[i].base), ret_scenario, messages, &pool->shape);
-        resolve_gpu(draft, i, top, ret_scenario->directory, messages, &pool->profile);
+        resolve_gpu(values->pools[i].gpu, GIVEN_AT(draft, top, values->pools[i].gpu), ret_scenario->directory, messages,
+                    &pool->profile);
         override_step(draft, i, top, messages, &pool->profile);
         name_pool(pool);
     }
     number_bases(ret_scenario);
     resolve_job_kinds(draft, top, messages, ret_scenario);
+    resolve_capacity(draft, top, messages, ret_scenario);
     if (messages->errors == errors_before)
         scenario_cross_check(draft, top, ret_scenario, messages);
 }

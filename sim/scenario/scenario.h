@@ -27,6 +27,12 @@ struct scenario_job_kind {
     uint32_t base_index;        /* the pools' number where a pool has this base; others follow behind bases_count */
 };
 
+/* One flavor of capacity with its names resolved; its number is the flavor's. */
+struct scenario_capacity {
+    struct keys_capacity keys;
+    struct gpu_profile profile;
+};
+
 struct scenario {
     RUN_KEYS(KEY_FIELD)
     struct keys_slo slo;
@@ -38,6 +44,9 @@ struct scenario {
     struct keys_jobs jobs;
     struct scenario_job_kind job_kinds[JOB_KINDS_MAX];
     uint32_t job_kinds_count;
+    struct keys_scheduler scheduler;
+    struct scenario_capacity capacity[CAPACITY_MAX];
+    uint32_t capacity_count;        /* 0 without jobs */
     uint32_t bases_and_jobs_count;  /* >= bases_count: with the bases that only jobs have */
     char variant[VARIANT_NAME_MAX]; /* "default" when the file has no variants */
     char directory[KEY_TEXT_MAX];   /* of the file: relative paths start here */

@@ -45,6 +45,12 @@ static const struct key jobs_keys[] = {JOBS_KEYS(KEY_ROW)};
 #define KEY_OWNER struct keys_job_kind
 static const struct key job_kind_keys[] = {JOB_KIND_KEYS(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct keys_scheduler
+static const struct key scheduler_keys[] = {SCHEDULER_KEYS(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct keys_capacity
+static const struct key capacity_keys[] = {CAPACITY_KEYS(KEY_ROW)};
+#undef KEY_OWNER
 
 /* keys.h's tables by the name they have there. */
 #define ROWS_RUN_KEYS run_keys
@@ -60,6 +66,8 @@ static const struct key job_kind_keys[] = {JOB_KIND_KEYS(KEY_ROW)};
 #define ROWS_SESSION_KEYS session_keys
 #define ROWS_JOBS_KEYS jobs_keys
 #define ROWS_JOB_KIND_KEYS job_kind_keys
+#define ROWS_SCHEDULER_KEYS scheduler_keys
+#define ROWS_CAPACITY_KEYS capacity_keys
 
 _Static_assert(SECTION_KEYS_TOTAL == FIXED_ORIGINS, "every key has an origin");
 

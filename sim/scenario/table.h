@@ -15,7 +15,9 @@
     X(LIST, "a list of numbers, such as [8, 16]")           \
     X(EVICT, "the name of an evict policy")                 \
     X(QUEUE, "the name of a queue policy")                  \
-    X(ROUTE, "the name of a route policy")
+    X(ROUTE, "the name of a route policy")                  \
+    X(ORDER, "the name of an order policy")                 \
+    X(PLACE, "the name of a place policy")
 enum key_kind {
 #define X(kind, wants) KEY_##kind,
     KEY_KINDS(X)
@@ -43,8 +45,11 @@ struct draft_values {
     struct keys_pool pool;
     struct keys_workload workload;
     struct keys_jobs jobs;
+    struct keys_scheduler scheduler;
+    struct keys_capacity capacity;
     struct keys_pool pools[POOLS_MAX];
     struct keys_job_kind job_kinds[JOB_KINDS_MAX];
+    struct keys_capacity capacities[CAPACITY_MAX];
 };
 
 /* X(ID, parent, path, name, field of draft_values, keys, about); a parent stands before its children, and the section that
@@ -65,7 +70,10 @@ struct draft_values {
     X(SESSIONS, WORKLOAD, "workload.sessions", "sessions", workload.sessions, SESSION_KEYS, "source sessions: closed loop") \
     X(JOBS, RUN, "jobs", "jobs", jobs, JOBS_KEYS, "fine-tuning, evaluation and interactive work")                       \
     X(JOB_KIND, JOBS, "jobs.kind", "kind", jobs.kind, JOB_KIND_KEYS,                                                    \
-      "the only kind of job, or what each entry of `jobs.kinds` starts from")
+      "the only kind of job, or what each entry of `jobs.kinds` starts from")                                           \
+    X(SCHEDULER, RUN, "scheduler", "scheduler", scheduler, SCHEDULER_KEYS, "placing, quotas and the physics of jobs")   \
+    X(CAPACITY, RUN, "gpus", "gpus", capacity, CAPACITY_KEYS,                                                           \
+      "the only capacity for jobs, or what each entry of `capacity` starts from")
 enum section_id {
 #define X(id, parent, path, name, field, keys, about) SECTION_##id,
     SECTIONS(X)
@@ -97,7 +105,8 @@ const char *key_default(enum section_id id, const struct key *key);
  * To add one: the section and the list's line here, the array in struct draft_values, and the section's rows in table.c. */
 #define LISTS(X)                                                                                                        \
     X(POOLS, RUN, "pools", "pools", POOL, STEP, POOLS_MAX, pools, "replicas", "pool")                                   \
-    X(JOB_KINDS, JOBS, "kinds", "jobs.kinds", JOB_KIND, JOB_KIND, JOB_KINDS_MAX, job_kinds, "gpus", "kind")
+    X(JOB_KINDS, JOBS, "kinds", "jobs.kinds", JOB_KIND, JOB_KIND, JOB_KINDS_MAX, job_kinds, "gpus", "kind")             \
+    X(CAPACITY, RUN, "capacity", "capacity", CAPACITY, CAPACITY, CAPACITY_MAX, capacities, "nodes", "capacity")
 enum list_id {
 #define X(id, parent, name, path, entry, last, most, field, example, noun) LIST_##id,
     LISTS(X)
