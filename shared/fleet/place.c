@@ -559,6 +559,21 @@ static bool node_has_room(const struct search *search, uint32_t index, uint16_t 
     return count >= search->ask->gpus;
 }
 
+static bool node_holding_has_room(const struct search *search, uint32_t index)
+{
+    const struct devices *devices = search->devices;
+
+    for (uint32_t at = devices->nodes[index].holdings_head; at != NONE_INDEX; at = devices->holdings[at].next) {
+        const struct holding *holding = &devices->holdings[at];
+
+        if (holding->base == search->ask->base && mask_count(holding->gpu_mask) == search->ask->gpus &&
+            node_has_room(search, index, holding->gpu_mask, search->ask->bytes, droppable(holding) ? holding->bytes : 0))
+            return true;
+    }
+    return false;
+}
+
+/* Idle holdings with room would have been found, but by a job that wants a slice. */
 static bool holding_has_room(const struct search *search)
 {
     const struct devices *devices = search->devices;
@@ -566,19 +581,11 @@ static bool holding_has_room(const struct search *search)
     for (uint32_t place = 0; place < HOLDING_PLACES; place++) {
         const uint64_t *in = base_nodes(devices, search->ask->base, place);
 
-        if (place != READY_SHARED && place != LOADING_SHARED)
+        if (search->ask->isolation != ISOLATION_MIG && (place == READY_IDLE || place == LOADING_IDLE))
             continue;
-        for (uint32_t at = next_node(devices, in, NULL, 0); at != NONE_INDEX; at = next_node(devices, in, NULL, at + 1)) {
-            if (!allowed(search, &devices->nodes[at]))
-                continue;
-            for (uint32_t i = devices->nodes[at].holdings_head; i != NONE_INDEX; i = devices->holdings[i].next) {
-                const struct holding *holding = &devices->holdings[i];
-
-                if (holding->base == search->ask->base && mask_count(holding->gpu_mask) == search->ask->gpus &&
-                    node_has_room(search, at, holding->gpu_mask, search->ask->bytes, droppable(holding) ? holding->bytes : 0))
-                    return true;
-            }
-        }
+        for (uint32_t at = next_node(devices, in, NULL, 0); at != NONE_INDEX; at = next_node(devices, in, NULL, at + 1))
+            if (allowed(search, &devices->nodes[at]) && node_holding_has_room(search, at))
+                return true;
     }
     return false;
 }
