@@ -36,9 +36,13 @@ static void lay_out(struct layout *layout, const struct devices_config *config, 
     devices->rooms = take(layout, (size_t)ROOM_KINDS * NODE_GPUS_MAX * config->nodes_max, sizeof(uint64_t));
     devices->free_nodes = take(layout, DEVICES_CLASSES_MAX * (NODE_GPUS_MAX + 1) * words, sizeof(uint64_t));
     devices->slice_nodes = take(layout, DEVICES_CLASSES_MAX * MIG_PROFILES * words, sizeof(uint64_t));
-    devices->shared_nodes = take(layout, words, sizeof(uint64_t));
+    devices->tenant_nodes = take(layout, (size_t)ISOLATION_COUNT * TENANT_ROWS * words, sizeof(uint64_t));
+    devices->trusted_nodes = take(layout, words, sizeof(uint64_t));
+    devices->sharer_nodes = take(layout, words, sizeof(uint64_t));
     devices->base_nodes = take(layout, (size_t)config->bases_max * HOLDING_PLACES * words, sizeof(uint64_t));
     devices->base_counts = take(layout, config->bases_max, sizeof(*devices->base_counts));
+    devices->of_base.cells = take(layout, 1, table_bytes(config->holdings_max));
+    devices->droppable = take(layout, config->holdings_max, sizeof(*devices->droppable));
     devices->victims = take(layout, config->holdings_max, sizeof(*devices->victims));
     devices->gpus = take(layout, config->flavors_max, sizeof(*devices->gpus));
     devices->gpus_busy = take(layout, config->flavors_max, sizeof(*devices->gpus_busy));
@@ -70,6 +74,7 @@ struct devices *devices_create(void *memory, size_t memory_bytes, const struct d
     devices->config = *config;
     devices->words = (config->nodes_max + 63) / 64;
     lay_out(&layout, config, devices);
+    table_init(&devices->of_base, devices->of_base.cells, config->holdings_max);
     for (uint32_t i = 0; i < config->nodes_max; i++) {
         struct node *node = &devices->nodes[i];
 
@@ -114,7 +119,13 @@ void node_unfile(struct devices *devices, uint32_t index)
     devices->digest_sum -= node->share;
     devices->sizes[mask_count(node->present)]--;
     count_gpus(devices, node, false);
-    bit_clear(devices->shared_nodes, index);
+    bit_clear(devices->trusted_nodes, index);
+    for (uint16_t left = node->open; left != 0; left &= (uint16_t)(left - 1)) {
+        const struct gpu *gpu = &node->gpus[mask_first(left)];
+
+        if (gpu->mode == GPU_SHARED && gpu->tenant != NONE_INDEX)
+            bit_clear(tenant_nodes(devices, gpu->isolation, gpu->tenant), index);
+    }
     if (node->class != NO_CLASS) {
         bit_clear(free_nodes(devices, node->class, mask_count(node->free)), index);
         for (uint32_t profile = 0; profile < MIG_PROFILES; profile++)
@@ -210,8 +221,10 @@ static void file_gpus(struct devices *devices, uint32_t index, struct node *node
 
         if (gpu->mode == GPU_FREE)
             node->free |= gpu_bit(mask_first(left));
-        if (gpu_shareable(devices, gpu))
-            bit_set(devices->shared_nodes, index);
+        if (gpu_shareable(devices, gpu) && gpu->tenant != NONE_INDEX)
+            bit_set(tenant_nodes(devices, gpu->isolation, gpu->tenant), index);
+        if (gpu_shareable(devices, gpu) && gpu->isolation == ISOLATION_MPS && gpu->trusted)
+            bit_set(devices->trusted_nodes, index);
         if (gpu->mode != GPU_MIG)
             continue;
         for (uint32_t profile = 0; profile < MIG_PROFILES; profile++)
@@ -381,6 +394,36 @@ void devices_close(struct devices *devices, uint16_t node, uint16_t gpu_mask)
 
 /* ---- lists of a node; the node is unfiled ---- */
 
+static void link_of_base(struct devices *devices, uint32_t index)
+{
+    struct holding *holding = &devices->holdings[index];
+    uint64_t key = (uint64_t)holding->base << 16 | holding->node;
+
+    holding->next_of_base = holding_of_base(devices, holding->node, holding->base);
+    if (holding->next_of_base != NONE_INDEX)
+        table_remove(&devices->of_base, key);
+    table_insert(&devices->of_base, key, index);
+    devices->base_counts[holding->base]++;
+}
+
+static void unlink_of_base(struct devices *devices, uint32_t index)
+{
+    const struct holding *holding = &devices->holdings[index];
+    uint64_t key = (uint64_t)holding->base << 16 | holding->node;
+    uint32_t at = table_find(&devices->of_base, key);
+
+    devices->base_counts[holding->base]--;
+    if (at == index) {
+        table_remove(&devices->of_base, key);
+        if (holding->next_of_base != NONE_INDEX)
+            table_insert(&devices->of_base, key, holding->next_of_base);
+        return;
+    }
+    while (devices->holdings[at].next_of_base != index)
+        at = devices->holdings[at].next_of_base;
+    devices->holdings[at].next_of_base = holding->next_of_base;
+}
+
 static void unlink_holding(struct devices *devices, uint32_t index)
 {
     struct holding *holding = &devices->holdings[index];
@@ -391,7 +434,7 @@ static void unlink_holding(struct devices *devices, uint32_t index)
         devices->nodes[holding->node].holdings_head = holding->next;
     if (holding->next != NONE_INDEX)
         devices->holdings[holding->next].previous = holding->previous;
-    devices->base_counts[holding->base]--;
+    unlink_of_base(devices, index);
     *holding = (struct holding){.next = devices->holdings_free};
     devices->holdings_free = index;
     devices->holdings_free_count++;
@@ -574,7 +617,7 @@ uint32_t devices_hold(struct devices *devices, uint16_t base, uint64_t bytes, ui
     if (there->holdings_head != NONE_INDEX)
         devices->holdings[there->holdings_head].previous = index;
     there->holdings_head = index;
-    devices->base_counts[base]++;
+    link_of_base(devices, index);
     node_file(devices, node);
     return index;
 }
@@ -592,10 +635,12 @@ void devices_loaded(struct devices *devices, uint32_t holding)
 uint32_t devices_holding_at(const struct devices *devices, uint16_t node, uint16_t gpu_mask, uint16_t base)
 {
     check(node < devices->config.nodes_max);
-    for (uint32_t at = devices->nodes[node].holdings_head; at != NONE_INDEX; at = devices->holdings[at].next)
-        if (devices->holdings[at].gpu_mask == gpu_mask && devices->holdings[at].base == base)
-            return at;
-    return NONE_INDEX;
+    check(base < devices->config.bases_max);
+    uint32_t at = holding_of_base(devices, node, base);
+
+    while (at != NONE_INDEX && devices->holdings[at].gpu_mask != gpu_mask)
+        at = devices->holdings[at].next_of_base;
+    return at;
 }
 
 void devices_drop(struct devices *devices, uint32_t holding)

@@ -82,76 +82,95 @@ static bool droppable(const struct holding *holding)
 
 /* ---- victims ---- */
 
-static bool chosen(const struct devices *devices, uint32_t holding)
+/* What may be dropped on the node, but for `keep`: looked at once, then chosen from for GPU after GPU. */
+static void gather_droppable(struct devices *devices, const struct node *node, uint32_t keep)
 {
-    for (uint32_t i = 0; i < devices->victims_count; i++)
-        if (devices->victims[i] == holding)
-            return true;
-    return false;
+    devices->droppable_count = 0;
+    for (uint32_t at = node->holdings_head; at != NONE_INDEX; at = devices->holdings[at].next) {
+        const struct holding *holding = &devices->holdings[at];
+
+        if (at != keep && droppable(holding))
+            devices->droppable[devices->droppable_count++] = (struct droppable){
+                .key = holding->key,
+                .used_order = holding->used_order,
+                .bytes = holding->bytes,
+                .holding = at,
+                .gpu_mask = holding->gpu_mask,
+            };
+    }
 }
 
-/* GPUs of the mask that lack room even without the victims chosen so far. */
+/* GPUs of the mask that lack room even without what was chosen. */
 static uint16_t lacking(const struct devices *devices, const struct node *node, uint16_t mask, uint64_t need)
 {
     uint16_t lack = 0;
 
     for (uint16_t left = mask; left != 0; left &= (uint16_t)(left - 1)) {
+        uint16_t gpu = gpu_bit(mask_first(left));
         uint64_t room = gpu_room_now(&devices->classes[node->class], &node->gpus[mask_first(left)]);
 
-        for (uint32_t i = 0; i < devices->victims_count; i++)
-            if ((devices->holdings[devices->victims[i]].gpu_mask & gpu_bit(mask_first(left))) != 0)
-                room += devices->holdings[devices->victims[i]].bytes;
+        for (uint32_t i = 0; i < devices->droppable_count && room < need; i++)
+            if (devices->droppable[i].chosen && (devices->droppable[i].gpu_mask & gpu) != 0)
+                room += devices->droppable[i].bytes;
         if (room < need)
-            lack |= gpu_bit(mask_first(left));
+            lack |= gpu;
     }
     return lack;
 }
 
-static bool dropped_before(const struct holding *a, const struct holding *b)
+static bool dropped_before(const struct droppable *a, const struct droppable *b)
 {
     return a->key != b->key ? a->key < b->key : a->used_order < b->used_order;
 }
 
-/* Chooses what to drop so that each GPU of the mask has `need`: the smallest keys first, then without those that turned
- * out to be needless, the dearest first. False when even everything is not enough. */
+static struct droppable *next_victim(const struct devices *devices, uint16_t lack, uint32_t keep)
+{
+    struct droppable *best = NULL;
+
+    for (uint32_t i = 0; i < devices->droppable_count; i++) {
+        struct droppable *victim = &devices->droppable[i];
+
+        if (!victim->chosen && victim->holding != keep && (victim->gpu_mask & lack) != 0 &&
+            (best == NULL || dropped_before(victim, best)))
+            best = victim;
+    }
+    return best;
+}
+
+/* Chooses among what was gathered, so that each GPU of the mask has `need`: the smallest keys first, then without those
+ * that turned out to be needless, the dearest first. False when even everything is not enough. */
 static bool choose_victims(struct devices *devices, const struct node *node, uint16_t mask, uint32_t keep, uint64_t need,
                            struct score *score)
 {
+    uint32_t count = 0;
     uint16_t lack;
 
-    devices->victims_count = 0;
+    for (uint32_t i = 0; i < devices->droppable_count; i++)
+        devices->droppable[i].chosen = false;
     while ((lack = lacking(devices, node, mask, need)) != 0) {
-        uint32_t best = NONE_INDEX;
+        struct droppable *victim = next_victim(devices, lack, keep);
 
-        for (uint32_t at = node->holdings_head; at != NONE_INDEX; at = devices->holdings[at].next) {
-            const struct holding *holding = &devices->holdings[at];
-
-            if (at == keep || (holding->gpu_mask & lack) == 0 || !droppable(holding) || chosen(devices, at))
-                continue;
-            if (best == NONE_INDEX || dropped_before(holding, &devices->holdings[best]))
-                best = at;
-        }
-        if (best == NONE_INDEX)
+        if (victim == NULL)
             return false;
-        devices->victims[devices->victims_count++] = best;
+        victim->chosen = true;
+        devices->victims[count++] = (uint32_t)(victim - devices->droppable);
     }
-    for (uint32_t i = devices->victims_count; i-- > 0;) {
-        uint32_t victim = devices->victims[i];
+    devices->victims_count = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        struct droppable *victim = &devices->droppable[devices->victims[i]];
 
-        devices->victims[i] = devices->victims[--devices->victims_count];
-        if (lacking(devices, node, mask, need) == 0)
-            continue;
-        devices->victims[devices->victims_count++] = devices->victims[i];
-        devices->victims[i] = victim;
+        victim->chosen = false;
+        victim->chosen = lacking(devices, node, mask, need) != 0;
     }
     score->level = score->used_order = 0;
-    for (uint32_t i = 0; i < devices->victims_count; i++) {
-        const struct holding *victim = &devices->holdings[devices->victims[i]];
+    for (uint32_t i = 0; i < count; i++) {
+        const struct droppable *victim = &devices->droppable[devices->victims[i]];
 
-        if (victim->key > score->level || (victim->key == score->level && victim->used_order > score->used_order)) {
-            score->level = victim->key;
-            score->used_order = victim->used_order;
-        }
+        if (!victim->chosen)
+            continue;
+        score->level = victim->key; /* they were chosen in this order */
+        score->used_order = victim->used_order;
+        devices->victims[devices->victims_count++] = victim->holding;
     }
     return true;
 }
@@ -187,16 +206,21 @@ static void visit_holdings(struct search *search, uint32_t index, bool ready, bo
 {
     struct devices *devices = search->devices;
     const struct node *node = &devices->nodes[index];
+    enum room_kind kind = sharing ? ROOM_ANY : drop ? ROOM_CLEARED : ROOM_NOW;
+
+    if (rooms_of(devices, kind, search->ask->gpus)[index] < search->ask->bytes)
+        return;
     uint16_t open = open_to(search, node);
 
-    for (uint32_t at = node->holdings_head; at != NONE_INDEX; at = devices->holdings[at].next) {
+    for (uint32_t at = holding_of_base(devices, index, search->ask->base); at != NONE_INDEX;
+         at = devices->holdings[at].next_of_base) {
         const struct holding *holding = &devices->holdings[at];
         struct score score = {0};
 
-        if (holding->base != search->ask->base || holding->ready != ready)
+        if (holding->ready != ready || !holding_takes(search, node, holding, open, sharing, drop, &score.left))
             continue;
-        if (!holding_takes(search, node, holding, open, sharing, drop, &score.left))
-            continue;
+        if (drop)
+            gather_droppable(devices, node, at);
         if (drop && !choose_victims(devices, node, holding->gpu_mask, at, search->ask->bytes, &score))
             continue;
         struct devices_place place = {
@@ -236,7 +260,9 @@ static bool find_shared_holding(struct search *search, bool ready, bool drop)
     const struct devices *devices = search->devices;
     const uint64_t *nodes = base_nodes(devices, search->ask->base, ready ? READY_SHARED : LOADING_SHARED);
 
-    for (uint32_t at = next_node(devices, nodes, NULL, 0); at != NONE_INDEX; at = next_node(devices, nodes, NULL, at + 1)) {
+    const uint64_t *in = devices->sharer_nodes;
+
+    for (uint32_t at = next_node(devices, nodes, in, 0); at != NONE_INDEX; at = next_node(devices, nodes, in, at + 1)) {
         if (allowed(search, &devices->nodes[at]))
             visit_holdings(search, at, ready, drop, true);
         if (search->found >= PLACES_COMPARED)
@@ -248,6 +274,17 @@ static bool find_shared_holding(struct search *search, bool ready, bool drop)
 static bool may_share(const struct search *search)
 {
     return search->ask->isolation != ISOLATION_EXCLUSIVE && search->devices->config.sharers_max > 1;
+}
+
+/* Nodes with a GPU where the job may stand beside those that are there, as far as isolation goes. */
+static void gather_sharers(const struct search *search)
+{
+    const struct devices *devices = search->devices;
+    const uint64_t *own = tenant_nodes(devices, search->ask->isolation, search->ask->tenant);
+    bool trusted = search->ask->isolation == ISOLATION_MPS && search->ask->trusted;
+
+    for (uint32_t word = 0; word < devices->words; word++)
+        devices->sharer_nodes[word] = own[word] | (trusted ? devices->trusted_nodes[word] : 0);
 }
 
 static bool find_holding(struct search *search)
@@ -291,15 +328,12 @@ static uint16_t lowest(uint16_t mask, uint32_t count)
     return taken;
 }
 
-/* On a single GPU the base may be there already, even where that was not asked for. */
-static uint64_t need_on(const struct search *search, uint32_t index, uint32_t gpu, uint32_t *ret_holding)
+/* The base may be there already, even where that was not asked for. */
+static uint32_t own_holding(const struct devices *devices, uint32_t first, uint16_t mask)
 {
-    const struct devices_ask *ask = search->ask;
-
-    *ret_holding = NONE_INDEX;
-    if (ask->gpus == 1 && search->devices->base_counts[ask->base] > 0)
-        *ret_holding = devices_holding_at(search->devices, (uint16_t)index, gpu_bit(gpu), ask->base);
-    return ask->bytes + (*ret_holding == NONE_INDEX ? ask->base_bytes : 0);
+    while (first != NONE_INDEX && devices->holdings[first].gpu_mask != mask)
+        first = devices->holdings[first].next_of_base;
+    return first;
 }
 
 static uint16_t gpus_with_room(const struct search *search, uint32_t index, bool drop, bool sharing)
@@ -307,16 +341,17 @@ static uint16_t gpus_with_room(const struct search *search, uint32_t index, bool
     const struct devices *devices = search->devices;
     const struct node *node = &devices->nodes[index];
     const struct gpu_class *class = &devices->classes[node->class];
+    uint32_t first = search->ask->gpus == 1 ? holding_of_base(devices, index, search->ask->base) : NONE_INDEX;
     uint16_t fit = 0;
 
     for (uint16_t left = open_to(search, node); left != 0; left &= (uint16_t)(left - 1)) {
         const struct gpu *gpu = &node->gpus[mask_first(left)];
         uint64_t room = drop ? gpu_room_cleared(class, gpu) : gpu_room_now(class, gpu);
-        uint32_t own;
+        uint32_t own = own_holding(devices, first, gpu_bit(mask_first(left)));
+        uint64_t need = search->ask->bytes + (own == NONE_INDEX ? search->ask->base_bytes : 0);
 
         if (gpu->mode != GPU_FREE && !(sharing && gpu_joinable(devices, gpu, search->ask)))
             continue;
-        uint64_t need = need_on(search, index, mask_first(left), &own);
 
         if (drop && own != NONE_INDEX && droppable(&devices->holdings[own]))
             need += devices->holdings[own].bytes;
@@ -330,9 +365,7 @@ static void offer_load(struct search *search, uint32_t index, uint16_t mask, boo
 {
     struct devices *devices = search->devices;
     const struct node *node = &devices->nodes[index];
-    uint32_t own = devices->base_counts[search->ask->base] == 0
-                       ? NONE_INDEX
-                       : devices_holding_at(devices, (uint16_t)index, mask, search->ask->base);
+    uint32_t own = own_holding(devices, holding_of_base(devices, index, search->ask->base), mask);
     uint64_t need = search->ask->bytes + (own == NONE_INDEX ? search->ask->base_bytes : 0);
     struct score score = {.left = left};
 
@@ -382,6 +415,8 @@ static void visit_room(struct search *search, uint32_t index, enum room_kind kin
         return;
     uint16_t fit = gpus_with_room(search, index, drop, sharing);
 
+    if (drop)
+        gather_droppable(search->devices, &devices->nodes[index], NONE_INDEX);
     if (mask_count(fit) >= ask->gpus)
         visit_gang(search, index, fit, drop);
 }
@@ -407,7 +442,7 @@ static bool find_own_room(struct search *search, bool drop)
 static bool find_shared_room(struct search *search, bool drop)
 {
     const struct devices *devices = search->devices;
-    const uint64_t *in = devices->shared_nodes;
+    const uint64_t *in = devices->sharer_nodes;
 
     for (uint32_t at = next_node(devices, in, NULL, 0); at != NONE_INDEX; at = next_node(devices, in, NULL, at + 1)) {
         if (allowed(search, &devices->nodes[at]))
@@ -471,6 +506,7 @@ static void visit_uncut(struct search *search, uint32_t index, uint32_t profile,
 
     if (rooms_of(devices, drop ? ROOM_CLEARED : ROOM_NOW, 1)[index] < all)
         return;
+    gather_droppable(devices, node, NONE_INDEX);
     for (uint16_t left = (uint16_t)(open_to(search, node) & node->free); left != 0; left &= (uint16_t)(left - 1)) {
         uint32_t gpu = mask_first(left);
         struct score score = {.left = neighbours(node, gpu, 1)};
@@ -538,6 +574,7 @@ static bool find(struct search *search)
     if (search->ask->isolation == ISOLATION_MIG)
         return search->may_load && search->ask->gpus == 1 &&
                (find_cut(search) || find_uncut(search, false) || find_uncut(search, true));
+    gather_sharers(search);
     if (search->resident_first)
         return find_holding(search) || (search->may_load && find_room(search));
     return (search->may_load && find_room(search)) || find_holding(search);
@@ -563,10 +600,13 @@ static bool node_holding_has_room(const struct search *search, uint32_t index)
 {
     const struct devices *devices = search->devices;
 
-    for (uint32_t at = devices->nodes[index].holdings_head; at != NONE_INDEX; at = devices->holdings[at].next) {
+    if (rooms_of(devices, ROOM_ANY, search->ask->gpus)[index] < search->ask->bytes)
+        return false;
+    for (uint32_t at = holding_of_base(devices, index, search->ask->base); at != NONE_INDEX;
+         at = devices->holdings[at].next_of_base) {
         const struct holding *holding = &devices->holdings[at];
 
-        if (holding->base == search->ask->base && mask_count(holding->gpu_mask) == search->ask->gpus &&
+        if (mask_count(holding->gpu_mask) == search->ask->gpus &&
             node_has_room(search, index, holding->gpu_mask, search->ask->bytes, droppable(holding) ? holding->bytes : 0))
             return true;
     }
@@ -643,6 +683,7 @@ static void settle_victims(struct search *search)
 
     if (place->slice != 0)
         need = node->gpus[mask_first(place->gpu_mask)].mode == GPU_MIG ? 0 : devices->classes[node->class].bytes;
+    gather_droppable(devices, node, place->holding);
     check(choose_victims(devices, node, place->gpu_mask, place->holding, need, &score));
     search->place.victims = devices->victims_count;
 }
