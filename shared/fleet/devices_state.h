@@ -17,7 +17,7 @@
 #define MIG_MEMORY_SLICES 8
 #define MIG_COMPUTE_SLICES 7
 /* Once a place is found, so many more are compared with it before the search is content. */
-#define PLACES_COMPARED 16
+#define PLACES_COMPARED 8
 /* Tenants are told apart by so many bitmaps; two that fall together cost a look in vain. */
 #define TENANT_ROWS 256
 #define NO_CLASS UINT8_MAX

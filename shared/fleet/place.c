@@ -328,6 +328,16 @@ static uint16_t lowest(uint16_t mask, uint32_t count)
     return taken;
 }
 
+/* Holdings that could serve stand in a bitmap: most nodes have none, and are not asked. */
+static uint32_t own_first(const struct devices *devices, uint32_t node, uint32_t base)
+{
+    uint64_t bits = 0;
+
+    for (uint32_t place = 0; place < HOLDING_PLACES; place++)
+        bits |= base_nodes(devices, base, place)[node / 64];
+    return (bits >> (node % 64) & 1) != 0 ? holding_of_base(devices, node, base) : NONE_INDEX;
+}
+
 /* The base may be there already, even where that was not asked for. */
 static uint32_t own_holding(const struct devices *devices, uint32_t first, uint16_t mask)
 {
@@ -341,7 +351,7 @@ static uint16_t gpus_with_room(const struct search *search, uint32_t index, bool
     const struct devices *devices = search->devices;
     const struct node *node = &devices->nodes[index];
     const struct gpu_class *class = &devices->classes[node->class];
-    uint32_t first = search->ask->gpus == 1 ? holding_of_base(devices, index, search->ask->base) : NONE_INDEX;
+    uint32_t first = search->ask->gpus == 1 ? own_first(devices, index, search->ask->base) : NONE_INDEX;
     uint16_t fit = 0;
 
     for (uint16_t left = open_to(search, node); left != 0; left &= (uint16_t)(left - 1)) {
@@ -409,16 +419,20 @@ static void visit_room(struct search *search, uint32_t index, enum room_kind kin
 {
     const struct devices_ask *ask = search->ask;
     const struct devices *devices = search->devices;
-    uint64_t least = ask->bytes + (devices->base_counts[ask->base] == 0 || search->resident_first ? ask->base_bytes : 0);
+    uint64_t room = rooms_of(devices, kind, ask->gpus)[index];
 
-    if (rooms_of(devices, kind, ask->gpus)[index] < least)
+    if (room < ask->bytes)
+        return;
+    if (room < ask->bytes + ask->base_bytes &&
+        (search->resident_first || own_first(devices, index, ask->base) == NONE_INDEX))
         return;
     uint16_t fit = gpus_with_room(search, index, drop, sharing);
 
+    if (mask_count(fit) < ask->gpus)
+        return;
     if (drop)
         gather_droppable(search->devices, &devices->nodes[index], NONE_INDEX);
-    if (mask_count(fit) >= ask->gpus)
-        visit_gang(search, index, fit, drop);
+    visit_gang(search, index, fit, drop);
 }
 
 static bool find_own_room(struct search *search, bool drop)
