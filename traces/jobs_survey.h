@@ -2,7 +2,7 @@
 #ifndef TRACES_JOBS_SURVEY_H
 #define TRACES_JOBS_SURVEY_H
 
-#include "jobs.h"
+#include "job_trace.h"
 #include "survey.h"
 
 struct jobs_survey_result {

@@ -85,12 +85,12 @@ static enum status swf_start(struct trace *trace, bool *ret_is_row)
     return format_name_cells(trace, field_names, FIELDS) ? STATUS_OK : STATUS_IO;
 }
 
-/* Before the first row only: later it is a broken row. */
+/* As many as a row has, and before the first row only: otherwise it is a broken row, or another format. */
 static bool is_column_names(const struct trace *trace)
 {
     char first = trace->cells[0].text[0];
 
-    return !trace->started && ((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z'));
+    return !trace->started && trace->cell_count >= FIELDS && ((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z'));
 }
 
 static bool swf_is_aside(struct trace *trace)

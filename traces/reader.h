@@ -3,7 +3,7 @@
 #ifndef TRACES_READER_H
 #define TRACES_READER_H
 
-#include "jobs.h"
+#include "job_trace.h"
 #include "trace.h"
 
 #define LINE_BYTES_MAX (1u << 20) /* without the line's end; a longer one is refused, whole */

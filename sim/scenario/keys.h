@@ -236,7 +236,7 @@ enum key_modules { KEY_MODULES_ALL, KEY_MODULES_ATTENTION };
 enum key_jobs_source { KEY_JOBS_NONE, KEY_JOBS_GENERATED, KEY_JOBS_TRACE };
 enum key_jobs_process { KEY_JOBS_POISSON, KEY_JOBS_EVEN };
 enum key_jobs_format { KEY_JOBS_SWF, KEY_JOBS_PHILLY, KEY_JOBS_GAVEL, KEY_JOBS_OPENB, KEY_JOBS_SIA, KEY_JOBS_CSV };
-/* jobs.kind.stage and .isolation have the words and the order of fleet/event.h, trace_format those of traces/jobs.h. */
+/* jobs.kind.stage and .isolation have the words and the order of fleet/event.h, trace_format those of traces/job_trace.h. */
 
 /* Field types by kind. */
 #define KEY_TYPE_TEXT(field) char field[KEY_TEXT_MAX]

@@ -21,7 +21,13 @@
     X(CHURN, "churn")                                                       \
     X(UPDATES, "updates")                                                   \
     X(THINK, "think")                                                       \
-    X(TURNS, "turns")
+    X(TURNS, "turns")                                                       \
+    X(JOB_ARRIVALS, "job-arrivals")                                         \
+    X(JOB_KINDS, "job-kinds")                                               \
+    X(JOB_TENANTS, "job-tenants")                                           \
+    X(JOB_TOKENS, "job-tokens")                                             \
+    X(JOB_SESSIONS, "job-sessions") /* lengths of interactive ones */       \
+    X(JOB_RUNTIMES, "job-runtimes") /* drawn from a trace */
 enum rng_purpose {
 #define X(name, text) RNG_##name,
     RNG_STREAMS(X)

@@ -9,6 +9,7 @@ static const struct source_kind *const kinds[] = {
     [KEY_SOURCE_GENERATED] = &source_generated,
     [KEY_SOURCE_TRACE] = &source_trace,
     [KEY_SOURCE_SESSIONS] = &source_sessions,
+    [KEY_SOURCE_NONE] = &source_none,
 };
 
 static int64_t ns_of(double seconds)

@@ -7,6 +7,7 @@
 
 #define SWF_ROW_1 "1 0 10 3600 4 -1 1024 4 7200 -1 1 7 1 3 2 -1 -1 -1\n"
 #define SWF_ROW_2 "2 60 -1 -1 8 -1 -1 -1 -1 2048 5 -1 1 -1 -1 1 -1 -1\n"
+#define SWF_NAMES "job submit wait run procs cpu mem rprocs rtime rmem status user group app queue part prec think\n"
 #define GAVEL_7 "LM (batch size 10)\tpython3 main.py\t--steps\t1\t5000\t12.500000\t4\n"
 #define GAVEL_10 "LM (batch size 10)\tpython3 main.py\t/jobs\t--steps\t1\t5000\t2\t1.0\t-1\t12.5\n"
 #define OPENB "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
@@ -152,7 +153,7 @@ static void swf_is_known_without_its_comments(void **state)
 static void swf_takes_floats_more_columns_names_and_blank_lines(void **state)
 {
     (void)state;
-    struct reading reading = read_text("\n; a comment\njob submit wait run procs\n\n"
+    struct reading reading = read_text("\n; a comment\n" SWF_NAMES "\n"
                                        "1 0.5 1 10.25 2.0 9.99 -1.0 -1 -1 -1 1.0 3 -1 -1 -1 -1 -1 -1.00 extra 7 x\r\n"
                                        "\n; another\n" SWF_ROW_2, "swf");
 
@@ -193,7 +194,9 @@ static void swf_refusals_name_the_field(void **state)
     assert_refuses("; c\n1 0 1 2 4 -1 -1 4 -1 -1 1 bob 1 3 2 -1 -1 -1\n" SWF_ROW_2, NULL,
                    "bytes:2:27: user 'bob' is not a number; ", 1, TRACE_SKIP_SYNTAX);
     /* A line of names is fine above the rows only. */
-    assert_refuses(SWF_ROW_1 "job submit wait\n" SWF_ROW_2, NULL, "bytes:2:16: 3 columns where the format has 18; ", 2,
+    assert_refuses(SWF_ROW_1 SWF_NAMES SWF_ROW_2, NULL, "bytes:2:1: job number 'job' is not a number; ", 2,
+                   TRACE_SKIP_SYNTAX);
+    assert_refuses("name,time\n" SWF_ROW_2, "swf", "bytes:1:10: 1 column where the format has 18; ", 1,
                    TRACE_SKIP_COLUMNS);
 }
 

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "fleet/event.h"
-#include "jobs.h"
+#include "job_trace.h"
 #include "model/footprint.h"
 #include "scenario/memory.h"
 #include "scenario/table.h"

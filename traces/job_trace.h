@@ -1,8 +1,8 @@
 /* Readers of job traces: when jobs were submitted, how long they ran and what they asked for. The same rules as for
  * request traces (trace.h): one line and one row in memory, bad input refused with file, line and column or, with
  * `lenient`, skipped and counted. Time never decreases; the formats say so of themselves, and every log here keeps it. */
-#ifndef TRACES_JOBS_H
-#define TRACES_JOBS_H
+#ifndef TRACES_JOB_TRACE_H
+#define TRACES_JOB_TRACE_H
 
 #include "trace.h"
 
