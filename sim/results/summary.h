@@ -7,6 +7,7 @@
 
 #include "base/histogram.h"
 #include "base/ids.h"
+#include "results/jobs_summary.h"
 
 /* Where a request's time went; exact integers that add up to its latency. */
 #define BLAME_LIST(X)                                                                              \
@@ -73,6 +74,7 @@ struct refusal {
 };
 
 /* What the engine counted. */
+struct jobs_facts;
 struct run_facts {
     int64_t warmup_until_ns;
     int64_t arrivals_end_ns;
@@ -95,9 +97,11 @@ struct run_facts {
     uint64_t little_sum_ns;
     double busy_ns;             /* summed over replicas, in the measured window */
     const char *notes;          /* of the source; copied */
+    const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */
 };
 
 struct summary {
+    struct jobs_summary jobs;
     char name[64];
     char variant[64];
     uint64_t seed;
@@ -142,5 +146,6 @@ struct summary {
 
 /* Machine-readable: one JSON object on one line. */
 void summary_json(FILE *out, const struct summary *summary);
+void summary_free(struct summary *summary); /* what it owns; accepts {0} */
 
 #endif
