@@ -269,6 +269,7 @@ struct fleet_command {
             base_id base;
             uint16_t neighbours; /* jobs on these GPUs, this one included */
             uint16_t clear;      /* 1: memory held another tenant's bytes and is cleared first */
+            int64_t claimed_at_ns; /* since when these GPUs are its own: it may have waited for its base on them */
         } job_place;
         struct {
             job_id job;
