@@ -1,5 +1,5 @@
 # One Makefile, no recursion. Override on the command line: MODE=release|debug|asan|tsan, CC, BENCH.
-# `make list` names the targets; objects live under build/$(MODE), the binaries of the last build are linked at bin/.
+# `make list` names the targets; objects live under build/$(MODE), the release binary is linked at bin/.
 MODE  ?= release
 CC    ?= cc
 B     := build/$(MODE)$(if $(filter clang%,$(notdir $(CC))),-clang)
@@ -76,9 +76,12 @@ $(B)/%.o: %.c
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 .PHONY: all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
+# bin/ is what people use: the release build, whatever else was built after it.
 links: $(B)/bin/berth-sim
+ifeq ($(MODE),release)
 	@mkdir -p bin
 	@ln -sfn ../$(B)/bin/berth-sim bin/berth-sim
+endif
 
 # What a bare Debian 12 lacks. Nothing happens when all are there.
 DEPS := gcc libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev zlib1g-dev libzstd-dev \

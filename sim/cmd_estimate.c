@@ -10,6 +10,7 @@
 #include "estimate/config_json.h"
 #include "estimate/estimate.h"
 #include "hardware/profile.h"
+#include "options/options.h"
 
 /* X(name, argument, kind, smallest, greatest, help). Every number fits a double exactly, and the ranges, with those of
  * shape_validate(), keep every product within 63 bits. */
@@ -43,15 +44,17 @@
 
 enum kind { FLAG, TEXT, WHOLE, REAL };
 
-static const struct option {
-    const char *name;
-    const char *argument;
+static const struct option table[] = {
+#define X(name, argument, kind, smallest, greatest, help) {#name, argument, help},
+    OPTIONS(X)
+#undef X
+};
+static const struct range {
     enum kind kind;
     double smallest;
     double greatest;
-    const char *help;
-} options[] = {
-#define X(name, argument, kind, smallest, greatest, help) {#name, argument, kind, smallest, greatest, help},
+} ranges[] = {
+#define X(name, argument, kind, smallest, greatest, help) {kind, smallest, greatest},
     OPTIONS(X)
 #undef X
 };
@@ -68,39 +71,13 @@ struct given {
     double number;
 };
 
-/* Options are spelled with hyphens, names in C with underscores. */
-static bool option_is(const struct option *option, const char *spelled, size_t length)
-{
-    if (strlen(option->name) != length)
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if ((option->name[i] == '_' ? '-' : option->name[i]) != spelled[i])
-            return false;
-    return true;
-}
-
-static void print_spelled(FILE *file, const struct option *option)
-{
-    fputs("--", file);
-    for (const char *at = option->name; *at != '\0'; at++)
-        fputc(*at == '_' ? '-' : *at, file);
-}
-
 static void print_help(void)
 {
-    puts("usage: berth-sim estimate [--shape NAME | --config FILE] [options]\n"
+    puts("usage: berth-sim estimate [--shape NAME | --config FILE] [options]\n\n"
          "Sizes and times of a model, its adapters and its fine-tunes, with the arithmetic shown.\n");
-    for (size_t i = 0; i < ARRAY_COUNT(options); i++) {
-        char left[48] = "  --";
-        size_t at = 4;
-
-        for (const char *name = options[i].name; *name != '\0'; name++)
-            left[at++] = *name == '_' ? '-' : *name;
-        snprintf(left + at, sizeof(left) - at, " %s", options[i].argument != NULL ? options[i].argument : "");
-        printf("%-28s %s\n", left, options[i].help);
-    }
+    options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nNumbers may end in k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti, with or without B: 12GB, 80GiB, 30M.\n"
-         "Exit codes: 0 ok, 1 failure, 2 usage.");
+         "Exit codes: 0 done, 1 it could not be done, 2 wrong usage.");
 }
 
 /* "12GB" -> 12e9. False when the text is not a number, or more than one. */
@@ -129,59 +106,48 @@ static bool read_number(const char *text, const char *end, double *ret_number)
     return false;
 }
 
-static int complain(const struct option *option, const char *text, const char *why)
+static int complain(uint32_t option, const char *text, const char *why)
 {
-    fputs("berth-sim estimate: ", stderr);
-    print_spelled(stderr, option);
-    fprintf(stderr, " %s: %s\n", text, why);
+    const struct options options = {.verb = "estimate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr};
+
+    options_complain(&options, option, text, why);
     return EXIT_USAGE;
 }
 
-static int read_value(const struct option *option, const char *text, struct given *ret_given)
+static int read_value(uint32_t option, const char *text, struct given *ret_given)
 {
-    char range[80];
+    const struct range *range = &ranges[option];
+    char why[80];
 
     ret_given->is = true;
     ret_given->text = text;
-    if (option->kind == FLAG || option->kind == TEXT)
+    if (range->kind == FLAG || range->kind == TEXT)
         return EXIT_OK;
     if (!read_number(text, text + strlen(text), &ret_given->number))
         return complain(option, text, "not a number");
-    if (option->kind == WHOLE && floor(ret_given->number) != ret_given->number)
+    if (range->kind == WHOLE && floor(ret_given->number) != ret_given->number)
         return complain(option, text, "must be a whole number");
-    if (ret_given->number < option->smallest || ret_given->number > option->greatest) {
-        snprintf(range, sizeof(range), "must be from %g to %g", option->smallest, option->greatest);
-        return complain(option, text, range);
+    if (ret_given->number < range->smallest || ret_given->number > range->greatest) {
+        snprintf(why, sizeof(why), "must be from %g to %g", range->smallest, range->greatest);
+        return complain(option, text, why);
     }
     return EXIT_OK;
 }
 
-/* --name value or --name=value */
 static int read_options(int argc, char **argv, struct given given[OPTION_COUNT])
 {
-    for (int i = 1; i < argc; i++) {
-        const char *spelled = argv[i];
-        const char *equals = strchr(spelled, '=');
-        size_t length = equals != NULL ? (size_t)(equals - spelled) : strlen(spelled);
-        const char *value = equals != NULL ? equals + 1 : NULL;
-        size_t at = 0;
+    struct options options = {.verb = "estimate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+                              .argc = argc, .argv = argv, .at = 1};
+    const char *value;
+    int option;
 
-        while (at < OPTION_COUNT &&
-               !(strncmp(spelled, "--", 2) == 0 && option_is(&options[at], spelled + 2, length - 2)))
-            at++;
-        if (at == OPTION_COUNT) {
-            fprintf(stderr, "berth-sim estimate: unknown argument %s (see --help)\n", spelled);
-            return EXIT_USAGE;
-        }
-        if (options[at].kind == FLAG && value != NULL)
-            return complain(&options[at], value, "takes no value");
-        if (options[at].kind != FLAG && value == NULL && i + 1 < argc)
-            value = argv[++i];
-        if (options[at].kind != FLAG && value == NULL)
-            return complain(&options[at], "", "needs a value");
+    while ((option = options_next(&options, &value)) != OPTION_END) {
+        int code = EXIT_USAGE;
 
-        int code = read_value(&options[at], value, &given[at]);
-
+        if (option == OPTION_OPERAND)
+            fprintf(stderr, "berth-sim estimate: takes no %s; a file is named by --config\n", value);
+        else if (option != OPTION_WRONG)
+            code = read_value((uint32_t)option, value, &given[option]);
         if (code != EXIT_OK)
             return code;
     }
@@ -212,7 +178,7 @@ static int read_modules(const struct given *given, uint32_t *ret_modules)
         while (i < ARRAY_COUNT(names) && (strlen(names[i]) != length || strncmp(names[i], at, length) != 0))
             i++;
         if (i == ARRAY_COUNT(names))
-            return complain(&options[OPTION_modules], given->text,
+            return complain(OPTION_modules, given->text,
                             "must be all, attention, or a list out of q,k,v,o,gate,up,down");
         modules |= 1u << i;
         at += length;
@@ -238,7 +204,7 @@ static int read_demands(const struct given *given, struct estimate_question *que
         if (question->demands_count == ESTIMATE_DEMANDS_MAX || times >= end ||
             !read_number(at, times, &demand.jobs_per_day) || !read_number(times + 1, end, &demand.gpu_hours) ||
             demand.jobs_per_day < 0 || demand.gpu_hours < 0)
-            return complain(&options[OPTION_jobs_per_day], given->text, wrong);
+            return complain(OPTION_jobs_per_day, given->text, wrong);
         question->demands[question->demands_count++] = demand;
         at = end;
         if (*at == '\0')
@@ -259,7 +225,7 @@ static int read_shape(const struct given given[OPTION_COUNT], struct shape *ret_
         return config_json_read(given[OPTION_config].text, stderr, ret_shape) == STATUS_OK ? EXIT_OK : EXIT_FAILED;
     found = shape_find(name);
     if (found == NULL)
-        return complain(&options[OPTION_shape], name, "no such shape (--shapes lists them)");
+        return complain(OPTION_shape, name, "no such shape (--shapes lists them)");
     *ret_shape = *found;
     return EXIT_OK;
 }
@@ -321,6 +287,11 @@ static int read_question(const struct given given[OPTION_COUNT], struct estimate
         (code = read_gpu(&given[OPTION_gpu], question)) != EXIT_OK)
         return code;
     read_numbers(given, question);
+    if (!question->shape.averaged && question->shape.heads % question->tp != 0) {
+        fprintf(stderr, "berth-sim estimate: --tp %u does not divide the %u attention heads of %s\n", question->tp,
+                question->shape.heads, question->shape.name);
+        return EXIT_USAGE;
+    }
     if (question->train_tokens > 0 && question->flops_per_s <= 0) {
         fputs("berth-sim estimate: --train-tokens needs --gpu or --flops-per-s\n", stderr);
         return EXIT_USAGE;

@@ -3,12 +3,14 @@
 #include <stdio.h>
 
 #include "cmd.h"
+#include "options/options.h"
 #include "policy/policy.h"
 
-static const char help[] =
-    "usage: berth-sim policies [--json]\n"
-    "Lists the policies: the question, the name to write in a scenario, a line about it.\n"
-    "Exit codes: 0 ok, 1 failure, 2 usage.\n";
+enum { OPTION_json, OPTION_help };
+static const struct option table[] = {
+    {"json", NULL, "one array of objects instead of the table"},
+    {"help", NULL, "this text"},
+};
 
 static void print_table(void)
 {
@@ -40,18 +42,29 @@ static int print_json(void)
 
 int cmd_policies(int argc, char **argv)
 {
+    struct options options = {.verb = "policies", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+                              .argc = argc, .argv = argv, .at = 1};
+    const char *value;
     bool json = false;
+    int option;
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            fputs(help, stdout);
+    while ((option = options_next(&options, &value)) != OPTION_END) {
+        switch (option) {
+        case OPTION_json:
+            json = true;
+            break;
+        case OPTION_help:
+            puts("usage: berth-sim policies [--json]\n\n"
+                 "Lists the policies: the question, the name to write in a scenario, a line about it.\n");
+            options_print(stdout, table, ARRAY_COUNT(table));
+            puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage.");
             return EXIT_OK;
-        }
-        if (strcmp(argv[i], "--json") != 0) {
-            fprintf(stderr, "berth-sim policies: unknown argument %s\n%s", argv[i], help);
+        case OPTION_OPERAND:
+            fprintf(stderr, "berth-sim policies: takes no %s; berth-sim policies --help says how\n", value);
+            return EXIT_USAGE;
+        default:
             return EXIT_USAGE;
         }
-        json = true;
     }
     if (json)
         return print_json();

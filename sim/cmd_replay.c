@@ -1,18 +1,20 @@
 /* berth-sim replay: steps fresh cores through the events of a journal. With --verify every step must give the digest and
  * the commands that were recorded: the same decisions, bit for bit. */
-#define _DEFAULT_SOURCE /* getopt_long */
+#define _DEFAULT_SOURCE /* scandir */
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include <jansson.h>
+
 #include "base/hash.h"
 #include "cmd.h"
 #include "fleet/pack.h"
 #include "node/pack.h"
+#include "options/options.h"
 #include "replica/pack.h"
 
 /* What differs between the three kinds of core, as one small table of functions. */
@@ -53,11 +55,22 @@ REPLAY_CORE(fleet)
 REPLAY_CORE(replica)
 REPLAY_CORE(node)
 
-static const char help[] =
-    "usage: berth-sim replay DIR [--verify] [--json]\n\n"
-    "Steps fresh cores through every journal under DIR (as written by berth-sim run --journal DIR).\n"
-    "  --verify  each step must give the recorded digest and commands; the first that does not is named (exit code 1)\n"
-    "  --json    one JSON object a journal\n";
+#define REPLAY_OPTIONS(X)                                                                                             \
+    X(verify, NULL, "each step must give the recorded digest and commands; the first that does not is named")        \
+    X(json, NULL, "one JSON object a journal")                                                                        \
+    X(help, NULL, "this text")
+enum {
+#define X(name, argument, about) OPTION_##name,
+    REPLAY_OPTIONS(X)
+#undef X
+};
+static const struct option table[] = {
+#define X(name, argument, about) {#name, argument, about},
+    REPLAY_OPTIONS(X)
+#undef X
+};
+
+static const char usage[] = "usage: berth-sim replay DIR [--verify] [--json]\n";
 
 struct replay_counts {
     uint64_t journals;
@@ -111,6 +124,19 @@ static const char *replay_records(FILE *file, const struct journal_header *heade
     }
 }
 
+/* A path that is not UTF-8 cannot be said in JSON; it is on stderr when something is wrong. */
+static void print_json(const char *path, uint64_t records, const char *wrong)
+{
+    json_t *name = json_string(path);
+    json_t *object = json_pack("{s:o, s:I, s:b, s:s?}", "journal", name != NULL ? name : json_null(), "records",
+                               (json_int_t)records, "ok", (int)(wrong == NULL), "wrong", wrong);
+
+    check(object != NULL);
+    check(json_dumpf(object, stdout, 0) == 0);
+    putchar('\n');
+    json_decref(object);
+}
+
 static void replay_file(const char *path, const struct replay_options *options, struct replay_counts *counts)
 {
     struct replayed replayed = {0};
@@ -130,8 +156,7 @@ static void replay_file(const char *path, const struct replay_options *options, 
         wrong = replay_records(file, &header, &replayed, options->verify, &records);
     counts->records += records;
     if (options->json)
-        printf("{\"journal\": \"%s\", \"records\": %llu, \"ok\": %s}\n", path, (unsigned long long)records,
-               wrong == NULL ? "true" : "false");
+        print_json(path, records, wrong);
     if (wrong != NULL) {
         counts->bad++;
         fprintf(stderr, "berth-sim: %s: record %llu: %s\n", path, (unsigned long long)records + 1, wrong);
@@ -174,38 +199,61 @@ static enum status replay_folder(const char *directory, uint32_t depth, const st
     return STATUS_OK;
 }
 
-int cmd_replay(int argc, char **argv)
+/* False: the command ends here, with *ret_code. */
+static bool read_arguments(int argc, char **argv, struct replay_options *ret_options, const char **ret_directory,
+                           int *ret_code)
 {
-    static const struct option known[] = {
-        {"verify", no_argument, NULL, 'v'}, {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-    struct replay_options options = {0};
-    struct replay_counts counts = {0};
+    struct options options = {.verb = "replay", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+                              .argc = argc, .argv = argv, .at = 1};
+    const char *value;
     int option;
 
-    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+    *ret_code = EXIT_USAGE;
+    *ret_directory = NULL;
+    while ((option = options_next(&options, &value)) != OPTION_END) {
         switch (option) {
-        case 'v':
-            options.verify = true;
+        case OPTION_verify:
+            ret_options->verify = true;
             break;
-        case 'j':
-            options.json = true;
+        case OPTION_json:
+            ret_options->json = true;
             break;
-        case 'h':
-            fputs(help, stdout);
-            return EXIT_OK;
+        case OPTION_help:
+            printf("%s\nSteps fresh cores through every journal under DIR (as written by berth-sim run --journal DIR).\n\n",
+                   usage);
+            options_print(stdout, table, ARRAY_COUNT(table));
+            puts("\nExit codes: 0 done, 1 a journal is damaged or differs, or there is none, 2 wrong usage.");
+            *ret_code = EXIT_OK;
+            return false;
+        case OPTION_OPERAND:
+            if (*ret_directory != NULL) {
+                fprintf(stderr, "berth-sim replay: one folder only, not also %s\n%s", value, usage);
+                return false;
+            }
+            *ret_directory = value;
+            break;
         default:
-            fputs("berth-sim replay --help says how\n", stderr);
-            return EXIT_USAGE;
+            return false;
         }
     }
-    if (optind + 1 != argc) {
-        fputs(help, stderr);
-        return EXIT_USAGE;
-    }
-    if (replay_folder(argv[optind], 1, &options, &counts) != STATUS_OK)
+    if (*ret_directory == NULL)
+        fprintf(stderr, "berth-sim replay: name a folder of journals\n%s", usage);
+    return *ret_directory != NULL;
+}
+
+int cmd_replay(int argc, char **argv)
+{
+    struct replay_options options = {0};
+    struct replay_counts counts = {0};
+    const char *directory;
+    int code;
+
+    if (!read_arguments(argc, argv, &options, &directory, &code))
+        return code;
+    if (replay_folder(directory, 1, &options, &counts) != STATUS_OK)
         return EXIT_FAILED;
     if (counts.journals == 0) {
-        fprintf(stderr, "berth-sim: %s holds no journal\n", argv[optind]);
+        fprintf(stderr, "berth-sim: %s holds no journal; berth-sim run SCENARIO --journal DIR writes them\n", directory);
         return EXIT_FAILED;
     }
     if (!options.json)

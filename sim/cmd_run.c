@@ -1,6 +1,4 @@
 /* berth-sim run: a scenario, its variants one after the other on the same luck, and what came of them. */
-#define _DEFAULT_SOURCE /* getopt_long */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +7,9 @@
 
 #include "cmd.h"
 #include "engine/sim.h"
+#include "options/options.h"
 #include "report/report.h"
+#include "scenario/words.h"
 
 #define SETTINGS_MAX 256
 
@@ -17,6 +17,7 @@ struct run_arguments {
     const char *scenario;
     const char *settings[SETTINGS_MAX];
     uint32_t settings_count;
+    const char *variant;
     const char *out;
     const char *report;
     const char *journal;
@@ -32,65 +33,118 @@ static void on_interrupt(int signal_number)
     stop = 1;
 }
 
-static const char help[] =
-    "usage: berth-sim run SCENARIO [--set KEY=VALUE]... [--out FILE.h5] [--report DIR] [--journal DIR] [--json] [--quiet]\n\n"
-    "  --set KEY=VALUE  override a key (berth-sim scenario keys lists them), in every variant: --set seed=7\n"
-    "  --out FILE.h5    per-request rows, time series, tenants, counters, and the scenario that made them\n"
-    "  --report DIR     plots (PNG, SVG) and index.html, one page that can be mailed\n"
-    "  --journal DIR    what every core saw, for berth-sim replay\n"
-    "  --json           one JSON object a variant on stdout instead of the table\n"
-    "  --quiet          no progress line\n\n"
-    "Ctrl-C ends the run early: what was simulated so far is kept and marked partial (exit code 130).\n";
+#define RUN_OPTIONS(X)                                                                                               \
+    X(set, "KEY=VALUE", "override a key (berth-sim scenario keys lists them), in every variant: --set seed=7")       \
+    X(variant, "NAME", "only this one of the scenario's variants")                                                   \
+    X(out, "FILE.h5", "per-request rows, time series, tenants, counters, and the scenario that made them")          \
+    X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
+    X(journal, "DIR", "what every core saw, for berth-sim replay")                                                   \
+    X(json, NULL, "one JSON object a variant on stdout instead of the table")                                        \
+    X(quiet, NULL, "no progress line")                                                                               \
+    X(help, NULL, "this text")
+enum {
+#define X(name, argument, about) OPTION_##name,
+    RUN_OPTIONS(X)
+#undef X
+};
+static const struct option table[] = {
+#define X(name, argument, about) {#name, argument, about},
+    RUN_OPTIONS(X)
+#undef X
+};
 
-/* 0: go on; otherwise the exit code + 1. */
-static int parse(int argc, char **argv, struct run_arguments *arguments)
+static const char usage[] = "usage: berth-sim run SCENARIO [--set KEY=VALUE]... [options]\n";
+
+static void print_help(FILE *out)
 {
-    static const struct option options[] = {
-        {"set", required_argument, NULL, 's'},    {"out", required_argument, NULL, 'o'},
-        {"report", required_argument, NULL, 'r'}, {"journal", required_argument, NULL, 'j'},
-        {"json", no_argument, NULL, 'J'},         {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},         {0},
-    };
+    fprintf(out, "%s\n", usage);
+    options_print(out, table, ARRAY_COUNT(table));
+    fputs("\nCtrl-C ends the run early: what was simulated so far is kept and marked partial.\n"
+          "Exit codes: 0 done, 1 it could not be done, 2 wrong usage, 130 stopped by Ctrl-C.\n", out);
+}
+
+/* False: the command ends here, with *ret_code. */
+static bool read_arguments(int argc, char **argv, struct run_arguments *arguments, int *ret_code)
+{
+    struct options options = {.verb = "run", .table = table, .count = ARRAY_COUNT(table), .errors = stderr, .argc = argc,
+                              .argv = argv, .at = 1};
+    const char *value;
     int option;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    *ret_code = EXIT_USAGE;
+    while ((option = options_next(&options, &value)) != OPTION_END) {
         switch (option) {
-        case 's':
+        case OPTION_set:
             if (arguments->settings_count == SETTINGS_MAX) {
-                fprintf(stderr, "berth-sim run: at most %d --set\n", SETTINGS_MAX);
-                return EXIT_USAGE + 1;
+                fprintf(stderr, "berth-sim run: at most %d --set; write the rest into the scenario\n", SETTINGS_MAX);
+                return false;
             }
-            arguments->settings[arguments->settings_count++] = optarg;
+            arguments->settings[arguments->settings_count++] = value;
             break;
-        case 'o':
-            arguments->out = optarg;
+        case OPTION_variant:
+            arguments->variant = value;
             break;
-        case 'r':
-            arguments->report = optarg;
+        case OPTION_out:
+            arguments->out = value;
             break;
-        case 'j':
-            arguments->journal = optarg;
+        case OPTION_report:
+            arguments->report = value;
             break;
-        case 'J':
+        case OPTION_journal:
+            arguments->journal = value;
+            break;
+        case OPTION_json:
             arguments->json = true;
             break;
-        case 'q':
+        case OPTION_quiet:
             arguments->quiet = true;
             break;
-        case 'h':
-            fputs(help, stdout);
-            return EXIT_OK + 1;
+        case OPTION_help:
+            print_help(stdout);
+            *ret_code = EXIT_OK;
+            return false;
+        case OPTION_OPERAND:
+            if (arguments->scenario != NULL) {
+                fprintf(stderr, "berth-sim run: one scenario only, not also %s\n%s", value, usage);
+                return false;
+            }
+            arguments->scenario = value;
+            break;
         default:
-            fputs("berth-sim run --help says how\n", stderr);
-            return EXIT_USAGE + 1;
+            return false;
         }
     }
-    if (optind + 1 != argc) {
-        fputs(help, stderr);
-        return EXIT_USAGE + 1;
+    if (arguments->scenario == NULL)
+        fprintf(stderr, "berth-sim run: name a scenario\n%s", usage);
+    return arguments->scenario != NULL;
+}
+
+/* Leaves only the variant of this name in the set; its luck is the scenario's and stays what it was. */
+static bool keep_variant(struct scenario_set *set, const char *scenario, const char *name)
+{
+    struct suggestion suggestion;
+    const char *near;
+
+    suggestion_begin(&suggestion, name, strlen(name));
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (strcmp(set->items[i].variant, name) == 0) {
+            set->items[0] = set->items[i];
+            set->count = 1;
+            return true;
+        }
+        suggest(&suggestion, set->items[i].variant, strlen(set->items[i].variant));
     }
-    arguments->scenario = argv[optind];
-    return 0;
+    near = suggestion_answer(&suggestion);
+    fprintf(stderr, "berth-sim run: --variant %s: %s has no variant of that name; ", name, scenario);
+    if (near != NULL)
+        fprintf(stderr, "did you mean %s?\n", near);
+    else if (set->count == 1)
+        fprintf(stderr, "its only one is %s\n", set->items[0].variant);
+    else
+        for (uint32_t i = 0; i < set->count; i++)
+            fprintf(stderr, "%s%s%s", i == 0 ? "it has " : i + 1 < set->count ? ", " : " and ", set->items[i].variant,
+                    i + 1 < set->count ? "" : "\n");
+    return false;
 }
 
 /* All variants; how many were run is in ret_count, since Ctrl-C may come between. */
@@ -112,13 +166,14 @@ static enum status run_variants(const struct scenario_set *set, struct results_f
 static enum status open_file(const struct run_arguments *arguments, const struct scenario_set *set, char *ret_path,
                              size_t path_bytes, struct results_file **ret_file)
 {
+    /* The folder first: --out may lie in it. */
+    if (arguments->report != NULL && report_folder(arguments->report, stderr) != STATUS_OK)
+        return STATUS_IO;
     if (arguments->out != NULL)
         snprintf(ret_path, path_bytes, "%s", arguments->out);
-    else if (arguments->report != NULL) {
-        if (report_folder(arguments->report, stderr) != STATUS_OK)
-            return STATUS_IO;
+    else if (arguments->report != NULL)
         snprintf(ret_path, path_bytes, "%s/run.h5", arguments->report);
-    } else
+    else
         return STATUS_OK;
     return results_file_create(ret_path, set->text, set->items[0].seed, stderr, ret_file);
 }
@@ -159,19 +214,19 @@ int cmd_run(int argc, char **argv)
     struct run_arguments arguments = {0};
     struct scenario_set set = {0};
     enum status status;
-    int code = parse(argc, argv, &arguments);
+    int code;
 
-    if (code != 0)
-        return code - 1;
+    if (!read_arguments(argc, argv, &arguments, &code))
+        return code;
     if (scenario_read(arguments.scenario, arguments.settings, arguments.settings_count, stderr, &set) != STATUS_OK)
         return EXIT_FAILED;
+    if (arguments.variant != NULL && !keep_variant(&set, arguments.scenario, arguments.variant)) {
+        scenario_set_free(&set);
+        return EXIT_USAGE;
+    }
     signal(SIGINT, on_interrupt);
     status = run_all(&arguments, &set);
     scenario_set_free(&set);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fputs("berth-sim: the output could not be written\n", stderr);
-        return EXIT_FAILED;
-    }
     if (status != STATUS_OK)
         return EXIT_FAILED;
     return stop ? EXIT_STOPPED : EXIT_OK;

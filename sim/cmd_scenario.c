@@ -1,32 +1,47 @@
 /* berth-sim scenario: check a scenario file without running it, or print the table of keys. */
 #include <stdlib.h>
 
+#include "cmd.h"
+#include "options/options.h"
 #include "scenario/print.h"
 
-int cmd_scenario(int argc, char **argv);
+#define SCENARIO_OPTIONS(X)                                                                                           \
+    X(set, "KEY=VALUE", "check: overrides a key, in every variant: --set pool.replicas=8")                            \
+    X(json, NULL, "for machines, one object (check) or one array (keys) on stdout")                                   \
+    X(help, NULL, "this text")
+enum {
+#define X(name, argument, about) OPTION_##name,
+    SCENARIO_OPTIONS(X)
+#undef X
+};
+static const struct option table[] = {
+#define X(name, argument, about) {#name, argument, about},
+    SCENARIO_OPTIONS(X)
+#undef X
+};
 
-enum { EXIT_REFUSED = 1, EXIT_USAGE = 2 };
-
-static const char usage[] =
-    "usage: berth-sim scenario check FILE [--set key=value]... [--json]\n"
-    "       berth-sim scenario keys [--json]\n"
-    "\n"
-    "check   reads a scenario as `run` would, and says what it came to: variants, pools, memory. What is wrong goes to\n"
-    "        stderr as file:line:column: error: ...; with --json it is also in `messages`.\n"
-    "keys    every key a scenario may hold: kind, default, range, meaning.\n"
-    "\n"
-    "  --set key=value   overrides a key, in every variant: --set pool.replicas=8 --set 'workload.adapters.ranks=[8, 16]'\n"
-    "  --json            for machines, one object (check) or one array (keys) on stdout\n"
-    "  --help            this text\n"
-    "\n"
-    "exit status: 0 no error; 1 the scenario was refused, or its file could not be read; 2 the command line is wrong\n";
+static const char usage[] = "usage: berth-sim scenario check FILE [--set KEY=VALUE]... [--json]\n"
+                            "       berth-sim scenario keys [--json]\n";
 
 struct arguments {
+    const char *verb;
     const char *file;
     const char **settings; /* [argc] */
     uint32_t settings_count;
     bool json;
+    bool help;
 };
+
+static void print_help(void)
+{
+    printf("%s\n"
+           "check   reads a scenario as `run` would, and says what it came to: variants, pools, memory. What is wrong goes to\n"
+           "        stderr as file:line:column: error: ...; with --json it is also in `messages`.\n"
+           "keys    every key a scenario may hold: kind, default, range, meaning.\n\n",
+           usage);
+    options_print(stdout, table, ARRAY_COUNT(table));
+    puts("\nExit codes: 0 no error, 1 the scenario was refused or could not be read, 2 wrong usage.");
+}
 
 static int usage_error(const char *what, const char *argument)
 {
@@ -35,29 +50,34 @@ static int usage_error(const char *what, const char *argument)
     return EXIT_USAGE;
 }
 
-/* 0, or an exit status. */
 static int read_arguments(int argc, char **argv, struct arguments *ret_arguments)
 {
-    for (int i = 0; i < argc; i++) {
-        const char *argument = argv[i];
+    struct options options = {.verb = "scenario", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+                              .argc = argc, .argv = argv, .at = 1};
+    const char *value;
+    int option;
 
-        if (strcmp(argument, "--json") == 0) {
+    while ((option = options_next(&options, &value)) != OPTION_END) {
+        switch (option) {
+        case OPTION_set:
+            ret_arguments->settings[ret_arguments->settings_count++] = value;
+            break;
+        case OPTION_json:
             ret_arguments->json = true;
-        } else if (strncmp(argument, "--set=", 6) == 0) {
-            ret_arguments->settings[ret_arguments->settings_count++] = argument + 6;
-        } else if (strcmp(argument, "--set") == 0) {
-            if (i + 1 == argc)
-                return usage_error("--set needs key=value", NULL);
-            ret_arguments->settings[ret_arguments->settings_count++] = argv[++i];
-        } else if (argument[0] == '-') {
-            return usage_error("unknown option", argument);
-        } else if (ret_arguments->file != NULL) {
-            return usage_error("one file only, not also", argument);
-        } else {
-            ret_arguments->file = argument;
+            break;
+        case OPTION_help:
+            ret_arguments->help = true;
+            return EXIT_OK;
+        case OPTION_OPERAND:
+            if (ret_arguments->file != NULL)
+                return usage_error("one file only, not also", value);
+            *(ret_arguments->verb == NULL ? &ret_arguments->verb : &ret_arguments->file) = value;
+            break;
+        default:
+            return EXIT_USAGE;
         }
     }
-    return 0;
+    return EXIT_OK;
 }
 
 static int check_file(const struct arguments *arguments)
@@ -70,7 +90,7 @@ static int check_file(const struct arguments *arguments)
 
     if (errors == NULL) {
         perror("berth-sim scenario");
-        return EXIT_REFUSED;
+        return EXIT_FAILED;
     }
     status = scenario_read(arguments->file, arguments->settings, arguments->settings_count, errors, &set);
     fclose(errors);
@@ -81,42 +101,37 @@ static int check_file(const struct arguments *arguments)
         scenario_set_print(stdout, arguments->file, &set);
     scenario_set_free(&set);
     free(messages);
-    return status == STATUS_OK ? 0 : EXIT_REFUSED;
+    return status == STATUS_OK ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run_verb(const char *verb, const struct arguments *arguments)
+static int run_verb(const struct arguments *arguments)
 {
-    if (strcmp(verb, "check") == 0)
+    if (arguments->help) {
+        print_help();
+        return EXIT_OK;
+    }
+    if (arguments->verb == NULL)
+        return usage_error("check or keys?", NULL);
+    if (strcmp(arguments->verb, "check") == 0)
         return arguments->file != NULL ? check_file(arguments) : usage_error("check needs a FILE", NULL);
-    if (strcmp(verb, "keys") != 0)
-        return usage_error("unknown verb", verb);
+    if (strcmp(arguments->verb, "keys") != 0)
+        return usage_error("unknown verb", arguments->verb);
     if (arguments->file != NULL || arguments->settings_count > 0)
         return usage_error("keys takes --json only", NULL);
     scenario_keys_print(stdout, arguments->json);
-    return 0;
+    return EXIT_OK;
 }
 
 int cmd_scenario(int argc, char **argv)
 {
     struct arguments arguments = {0};
-    int status;
+    int code;
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(usage, stdout);
-            return 0;
-        }
-    }
-    if (argc < 2)
-        return usage_error("check or keys?", NULL);
     arguments.settings = calloc((size_t)argc, sizeof(*arguments.settings));
-    if (arguments.settings == NULL) {
-        perror("berth-sim scenario");
-        return EXIT_REFUSED;
-    }
-    status = read_arguments(argc - 2, argv + 2, &arguments);
-    if (status == 0)
-        status = run_verb(argv[1], &arguments);
+    check(arguments.settings != NULL);
+    code = read_arguments(argc, argv, &arguments);
+    if (code == EXIT_OK)
+        code = run_verb(&arguments);
     free(arguments.settings);
-    return status;
+    return code;
 }

@@ -4,33 +4,53 @@
 
 #include "cmd.h"
 #include "cmd_trace.h"
+#include "options/options.h"
+#include "scenario/words.h"
 
-/* Options that take a value, in the order of struct arguments' texts. */
-#define TRACE_OPTIONS(X)                                                                                     \
-    X(format, "--format", "FORMAT", "one of the formats below; without it the first line tells")              \
-    X(tolerance, "--backward-tolerance-s", "S", "with --lenient: a time so little before the last is taken as equal to it") \
-    X(time, "--time-column", "COLUMN", "csv: name or number (from 1) of the arrival time")                    \
-    X(unit, "--time-unit", "UNIT", "csv: s (default), ms, us, ns or datetime")                                \
-    X(prompt, "--prompt-column", "COLUMN", "csv: tokens of the prompt")                                       \
-    X(output, "--output-column", "COLUMN", "csv: tokens of the answer")                                       \
-    X(adapter, "--adapter-column", "COLUMN", "csv: name of the adapter; empty or 0 is the base")              \
-    X(tenant, "--tenant-column", "COLUMN", "csv: name of the customer")                                       \
-    X(runtime, "--runtime-column", "COLUMN", "csv of jobs, as all below: how long it ran")                    \
-    X(requested, "--requested-column", "COLUMN", "how long it asked for")                                     \
-    X(gpus, "--gpus-column", "COLUMN", "GPUs, whole ones or a share of one")                                  \
-    X(memory, "--memory-column", "COLUMN", "bytes of memory")                                                 \
-    X(status, "--status-column", "COLUMN", "how it ended")                                                    \
-    X(user, "--user-column", "COLUMN", "whose it is")                                                         \
-    X(name, "--name-column", "COLUMN", "what it is called")                                                   \
-    X(queue, "--queue-column", "COLUMN", "its queue or class")
+/* Options that take a value, with the fields of struct arguments that they fill. */
+#define TRACE_VALUES(X)                                                                                      \
+    X(format, format, "FORMAT", "one of the formats below; without it the first line tells")                  \
+    X(tolerance, backward_tolerance_s, "S", "with --lenient: a time so little before the last is taken as equal to it") \
+    X(time, time_column, "COLUMN", "csv: name or number (from 1) of the arrival time")                        \
+    X(unit, time_unit, "UNIT", "csv: s (default), ms, us, ns or datetime")                                    \
+    X(prompt, prompt_column, "COLUMN", "csv: tokens of the prompt")                                           \
+    X(output, output_column, "COLUMN", "csv: tokens of the answer")                                           \
+    X(adapter, adapter_column, "COLUMN", "csv: name of the adapter; empty or 0 is the base")                  \
+    X(tenant, tenant_column, "COLUMN", "csv: name of the customer")                                           \
+    X(runtime, runtime_column, "COLUMN", "csv of jobs, as all below: how long it ran")                        \
+    X(requested, requested_column, "COLUMN", "how long it asked for")                                         \
+    X(gpus, gpus_column, "COLUMN", "GPUs, whole ones or a share of one")                                      \
+    X(memory, memory_column, "COLUMN", "bytes of memory")                                                     \
+    X(status, status_column, "COLUMN", "how it ended")                                                        \
+    X(user, user_column, "COLUMN", "whose it is")                                                             \
+    X(name, name_column, "COLUMN", "what it is called")                                                       \
+    X(queue, queue_column, "COLUMN", "its queue or class")
+#define TRACE_FLAGS(X)                                                                                       \
+    X(lenient, lenient, NULL, "skip bad lines and count them by reason")                                      \
+    X(json, json, NULL, "one JSON object instead of the table")                                               \
+    X(help, help, NULL, "this text")
+
+enum {
+#define X(field, name, argument, about) OPTION_##field,
+    TRACE_VALUES(X)
+    TRACE_FLAGS(X)
+#undef X
+};
+static const struct option table[] = {
+#define X(field, name, argument, about) {#name, argument, about},
+    TRACE_VALUES(X)
+    TRACE_FLAGS(X)
+#undef X
+};
 
 struct arguments {
-#define X(field, flag, value, about) const char *field;
-    TRACE_OPTIONS(X)
+#define X(field, name, argument, about) const char *field;
+    TRACE_VALUES(X)
+#undef X
+#define X(field, name, argument, about) bool field;
+    TRACE_FLAGS(X)
 #undef X
     const char *path;
-    bool lenient;
-    bool json;
 };
 
 static const char *const unit_names[] = {[TRACE_TIME_S] = "s", [TRACE_TIME_MS] = "ms", [TRACE_TIME_US] = "us",
@@ -54,34 +74,14 @@ static void print_help(FILE *output)
                     "Reads a trace of requests or of jobs, plain, gzip or zstd, and tells its rate, burstiness, lengths,\n"
                     "popularity, sizes.\n"
                     "A bad line stops it with file, line and column.\n\noptions:\n");
-#define X(field, flag, value, text) fprintf(output, "  %-23s %-7s %s\n", flag, value, text);
-    TRACE_OPTIONS(X)
-#undef X
-    fprintf(output, "  %-31s %s\n", "--lenient", "skip bad lines and count them by reason");
-    fprintf(output, "  %-31s %s\n", "--json", "one JSON object instead of the table");
-    fprintf(output, "  %-31s %s\n", "--help", "this text");
+    options_print(output, table, ARRAY_COUNT(table));
     fprintf(output, "\nformats of requests:\n");
     for (size_t i = 0; trace_format_at(i, &name, &about); i++)
         fprintf(output, "  %-13s %s\n", name, about);
     fprintf(output, "\nformats of jobs (csv: where a column of jobs is named):\n");
     for (size_t i = 0; job_trace_format_at(i, &name, &about); i++)
         fprintf(output, "  %-13s %s\n", name, about);
-    fprintf(output, "\nexit: 0 good, 1 the file is bad or cannot be read, 2 usage\n");
-}
-
-const char *trace_grouped(uint64_t value, char text[32])
-{
-    char digits[24];
-    int count = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
-    char *at = text;
-
-    for (int i = 0; i < count; i++) {
-        if (i > 0 && (count - i) % 3 == 0)
-            *at++ = ',';
-        *at++ = digits[i];
-    }
-    *at = 0;
-    return text;
+    fprintf(output, "\nExit codes: 0 done, 1 the file is bad or cannot be read, 2 wrong usage.\n");
 }
 
 void trace_print_duration(FILE *output, int64_t duration_ns)
@@ -100,24 +100,24 @@ void trace_print_duration(FILE *output, int64_t duration_ns)
 
 static void print_lengths(FILE *output, const char *name, const struct survey_lengths *lengths)
 {
-    char p50[32];
-    char p90[32];
-    char p99[32];
-    char max[32];
+    char p50[NUMBER_TEXT_MAX];
+    char p90[NUMBER_TEXT_MAX];
+    char p99[NUMBER_TEXT_MAX];
+    char max[NUMBER_TEXT_MAX];
 
     if (lengths->count == 0)
         return;
     fprintf(output, "%-10s mean %.1f, p50 %s, p90 %s, p99 %s, max %s tokens\n", name, lengths->mean,
-            trace_grouped((uint64_t)lengths->p50, p50), trace_grouped((uint64_t)lengths->p90, p90),
-            trace_grouped((uint64_t)lengths->p99, p99), trace_grouped((uint64_t)lengths->max, max));
+            count_text((uint64_t)lengths->p50, p50), count_text((uint64_t)lengths->p90, p90),
+            count_text((uint64_t)lengths->p99, p99), count_text((uint64_t)lengths->max, max));
 }
 
 void trace_print_names(FILE *output, const char *name, const struct survey_names *names)
 {
-    char distinct[32];
+    char distinct[NUMBER_TEXT_MAX];
 
     fprintf(output, "%-10s %s%s distinct, top one %.1f%%, top ten %.1f%% of the %.1f%% of rows that name one\n", name,
-            names->bounded ? "more than " : "", trace_grouped(names->distinct, distinct), 100 * names->top_1_share,
+            names->bounded ? "more than " : "", count_text(names->distinct, distinct), 100 * names->top_1_share,
             100 * names->top_10_share, 100 * names->named_share);
     if (names->bounded)
         fprintf(output, "%-10s (names beyond the first %s are not told apart)\n", "", distinct);
@@ -125,25 +125,25 @@ void trace_print_names(FILE *output, const char *name, const struct survey_names
 
 void trace_print_skips(FILE *output, const struct trace_info *info)
 {
-    char count[32];
+    char count[NUMBER_TEXT_MAX];
 
     for (size_t i = 0; i < TRACE_SKIP_COUNT; i++)
         if (info->skipped[i] > 0)
             fprintf(output, "%-10s %s: %s\n", i == TRACE_SKIP_PART ? "parts" : "lenient",
-                    trace_grouped(info->skipped[i], count), skips[i].text);
+                    count_text(info->skipped[i], count), skips[i].text);
 }
 
 static void print_table(FILE *output, const char *path, const struct trace_info *info,
                         const struct survey_result *result)
 {
-    char count[32];
+    char count[NUMBER_TEXT_MAX];
 
     fprintf(output, "%-10s %s\n%-10s %s\n", "trace", path, "format", info->format);
-    fprintf(output, "%-10s %s\n", "rows", trace_grouped(result->rows, count));
+    fprintf(output, "%-10s %s\n", "rows", count_text(result->rows, count));
     trace_print_duration(output, result->duration_ns);
     if (result->duration_ns > 0)
         fprintf(output, "%-10s %.3g requests/s on average, CV of the gaps %.2f, busiest minute %s requests\n", "rate",
-                result->rate_per_s, result->gap_cv, trace_grouped(result->busiest_minute_rows, count));
+                result->rate_per_s, result->gap_cv, count_text(result->busiest_minute_rows, count));
     print_lengths(output, "prompt", &result->prompt);
     print_lengths(output, "output", &result->output);
     fprintf(output, "%-10s %.2f%% of rows\n", "failed", 100 * result->failed_share);
@@ -213,51 +213,47 @@ static void print_json(FILE *output, const struct trace_info *info, const struct
 
 /* --- arguments --- */
 
-/* Which option `text` begins with, and its value: "--flag=value" or "--flag" "value". NULL: none of them. */
-static const char **find_option(struct arguments *arguments, const char *text, const char **ret_value)
+/* False, with a message, when the line is wrong. */
+static bool read_arguments(int argc, char **argv, struct arguments *arguments, FILE *errors)
 {
-#define X(field, flag, value, about)                                                   \
-    if (strncmp(text, flag, strlen(flag)) == 0 &&                                      \
-        (text[strlen(flag)] == 0 || text[strlen(flag)] == '=')) {                      \
-        *ret_value = text[strlen(flag)] == '=' ? text + strlen(flag) + 1 : NULL;       \
-        return &arguments->field;                                                      \
-    }
-    TRACE_OPTIONS(X)
+    struct options options = {.verb = "trace info", .table = table, .count = ARRAY_COUNT(table), .errors = errors,
+                              .argc = argc, .argv = argv, .at = 1};
+    const char *verb = NULL;
+    const char *value;
+    int option;
+
+    while ((option = options_next(&options, &value)) != OPTION_END) {
+        switch (option) {
+#define X(field, name, argument, about) \
+        case OPTION_##field:            \
+            arguments->field = value;   \
+            break;
+            TRACE_VALUES(X)
 #undef X
-    return NULL;
-}
-
-static bool read_arguments(int argc, char **argv, struct arguments *ret_arguments, FILE *errors)
-{
-    struct arguments arguments = {0};
-
-    for (int i = 0; i < argc; i++) {
-        const char *value;
-        const char **option = find_option(&arguments, argv[i], &value);
-
-        if (option != NULL && value == NULL && ++i == argc) {
-            fprintf(errors, "berth-sim trace: %s wants a value\n", argv[argc - 1]);
+#define X(field, name, argument, about) \
+        case OPTION_##field:            \
+            arguments->field = true;    \
+            break;
+            TRACE_FLAGS(X)
+#undef X
+        case OPTION_OPERAND:
+            if (arguments->path != NULL) {
+                fprintf(errors, "berth-sim trace info: one file only, not also '%s'\n", value);
+                return false;
+            }
+            *(verb == NULL ? &verb : &arguments->path) = value;
+            break;
+        default:
             return false;
-        } else if (option != NULL) {
-            *option = value != NULL ? value : argv[i];
-        } else if (strcmp(argv[i], "--lenient") == 0) {
-            arguments.lenient = true;
-        } else if (strcmp(argv[i], "--json") == 0) {
-            arguments.json = true;
-        } else if (argv[i][0] == '-' || arguments.path != NULL) {
-            fprintf(errors, "berth-sim trace: %s '%s'; see berth-sim trace --help\n",
-                    argv[i][0] == '-' ? "no option" : "more than one file:", argv[i]);
-            return false;
-        } else {
-            arguments.path = argv[i];
         }
+        if (arguments->help)
+            return true;
     }
-    if (arguments.path == NULL) {
+    if (verb == NULL || strcmp(verb, "info") != 0)
+        fprintf(errors, "berth-sim trace: say what to do: berth-sim trace info FILE; see berth-sim trace --help\n");
+    else if (arguments->path == NULL)
         fprintf(errors, "berth-sim trace info: name a file; see berth-sim trace --help\n");
-        return false;
-    }
-    *ret_arguments = arguments;
-    return true;
+    return verb != NULL && strcmp(verb, "info") == 0 && arguments->path != NULL;
 }
 
 static bool copy_column(char target[TRACE_ID_MAX], const char *source, FILE *errors)
@@ -427,23 +423,18 @@ static int trace_survey(const struct arguments *arguments, const struct trace_op
 
 static int trace_command(int argc, char **argv, FILE *output, FILE *errors)
 {
-    struct arguments arguments;
+    struct arguments arguments = {0};
     struct trace_columns columns = {0};
     struct job_columns job_columns = {0};
     struct trace_options options = {.columns = &columns};
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help(output);
-            return EXIT_OK;
-        }
-    }
-    if (argc < 2 || strcmp(argv[1], "info") != 0) {
-        fprintf(errors, "berth-sim trace: say what to do: berth-sim trace info FILE; see berth-sim trace --help\n");
+    if (!read_arguments(argc, argv, &arguments, errors))
         return EXIT_USAGE;
+    if (arguments.help) {
+        print_help(output);
+        return EXIT_OK;
     }
-    if (!read_arguments(argc - 2, argv + 2, &arguments, errors) || !read_columns(&arguments, &columns, errors) ||
-        !read_job_columns(&arguments, &columns, &job_columns, errors) ||
+    if (!read_columns(&arguments, &columns, errors) || !read_job_columns(&arguments, &columns, &job_columns, errors) ||
         !read_tolerance(&arguments, &options.backward_tolerance_ns, errors))
         return EXIT_USAGE;
     if (names_request_columns(&arguments) && names_job_columns(&arguments)) {

@@ -8,8 +8,6 @@
 
 #include "jobs_survey.h"
 
-/* Thousands apart, as people read them. */
-const char *trace_grouped(uint64_t value, char text[32]);
 void trace_print_duration(FILE *output, int64_t duration_ns);
 void trace_print_names(FILE *output, const char *name, const struct survey_names *names);
 void trace_print_skips(FILE *output, const struct trace_info *info);

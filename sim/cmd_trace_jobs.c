@@ -2,6 +2,7 @@
 #include "cmd_trace.h"
 
 #include "cmd.h"
+#include "scenario/words.h"
 
 static const char *const status_words[JOB_ROW_STATUS_COUNT] = {
 #define X(name, word) word,
@@ -21,7 +22,7 @@ static void print_times(FILE *output, const char *name, const struct survey_leng
 
 static void print_gpus(FILE *output, const struct trace_info *info, const struct jobs_survey_result *result)
 {
-    char count[32];
+    char count[NUMBER_TEXT_MAX];
 
     if ((info->has & JOB_HAS_GPUS) == 0) {
         fprintf(output, "%-10s none in this format; a scenario gives them\n", "gpus");
@@ -30,11 +31,11 @@ static void print_gpus(FILE *output, const struct trace_info *info, const struct
     if (result->gpus.count > 0)
         fprintf(output, "%-10s mean %.2f, p50 %lld, p90 %lld, p99 %lld, max %s\n", "gpus", result->gpus.mean,
                 (long long)result->gpus.p50, (long long)result->gpus.p90, (long long)result->gpus.p99,
-                trace_grouped((uint64_t)result->gpus.max, count));
+                count_text((uint64_t)result->gpus.max, count));
     if (result->shares > 0)
-        fprintf(output, "%-10s %s jobs ask for less than one GPU\n", "", trace_grouped(result->shares, count));
+        fprintf(output, "%-10s %s jobs ask for less than one GPU\n", "", count_text(result->shares, count));
     if (result->without_gpu > 0)
-        fprintf(output, "%-10s %s jobs ask for none\n", "", trace_grouped(result->without_gpu, count));
+        fprintf(output, "%-10s %s jobs ask for none\n", "", count_text(result->without_gpu, count));
     if ((info->has & JOB_HAS_RUNTIME) != 0)
         fprintf(output, "%-10s %.1f\n", "gpu-hours", result->gpu_hours);
 }
@@ -42,13 +43,13 @@ static void print_gpus(FILE *output, const struct trace_info *info, const struct
 static void print_statuses(FILE *output, const struct jobs_survey_result *result)
 {
     const char *comma = "";
-    char count[32];
+    char count[NUMBER_TEXT_MAX];
 
     fprintf(output, "%-10s ", "status");
     for (size_t i = 0; i < JOB_ROW_STATUS_COUNT; i++) {
         if (result->statuses[i] == 0)
             continue;
-        fprintf(output, "%s%s %s (%.1f%%)", comma, status_words[i], trace_grouped(result->statuses[i], count),
+        fprintf(output, "%s%s %s (%.1f%%)", comma, status_words[i], count_text(result->statuses[i], count),
                 100 * (double)result->statuses[i] / (double)result->rows);
         comma = ", ";
     }
@@ -58,10 +59,10 @@ static void print_statuses(FILE *output, const struct jobs_survey_result *result
 static void print_jobs(FILE *output, const char *path, const struct trace_info *info,
                         const struct jobs_survey_result *result)
 {
-    char count[32];
+    char count[NUMBER_TEXT_MAX];
 
     fprintf(output, "%-10s %s\n%-10s %s (jobs)\n", "trace", path, "format", info->format);
-    fprintf(output, "%-10s %s\n", "jobs", trace_grouped(result->rows, count));
+    fprintf(output, "%-10s %s\n", "jobs", count_text(result->rows, count));
     if ((info->has & JOB_HAS_ARRIVAL) != 0)
         trace_print_duration(output, result->span_ns);
     else

@@ -146,10 +146,11 @@ uint64_t footprint_adapter_tensors(const struct shape *shape, uint32_t modules)
     return 2 * (uint64_t)modules_count(modules) * shape->layers;
 }
 
-uint64_t footprint_serving_activation_bytes(const struct shape *shape, uint32_t token_budget)
+uint64_t footprint_serving_activation_bytes_gpu(const struct shape *shape, uint32_t token_budget, uint32_t tp)
 {
     check(!shape->averaged);
-    return (uint64_t)token_budget * (4 * (uint64_t)shape->hidden + 3 * (uint64_t)shape->ffn) * 2;
+    check(tp >= 1);
+    return (uint64_t)token_budget * (4 * (uint64_t)shape->hidden + 3 * div_up_u64(shape->ffn, tp)) * 2;
 }
 
 /* With recomputation by layer a token keeps the input of every layer, one layer's insides, and its logits in f32. */
@@ -157,7 +158,7 @@ static uint64_t training_activation_bytes(const struct shape *shape, uint32_t ba
 {
     if (batch_tokens == 0)
         return 0;
-    return footprint_serving_activation_bytes(shape, batch_tokens) +
+    return footprint_serving_activation_bytes_gpu(shape, batch_tokens, 1) +
            (uint64_t)batch_tokens * (2 * (uint64_t)shape->layers * shape->hidden + 4 * (uint64_t)shape->vocabulary);
 }
 

@@ -78,7 +78,7 @@ void fleet_residency(struct sim *sim, uint32_t replica, uint32_t node, adapter_i
 void fleet_reports(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->replicas_count; i++) {
-        const struct sim_replica *replica = &sim->replicas[i];
+        struct sim_replica *replica = &sim->replicas[i];
         struct replica_state state = replica_state(replica->core);
         struct fleet_event event;
 

@@ -38,6 +38,8 @@ struct sim_request {
     uint32_t replica;
     uint32_t replica_slot;
     uint32_t output_tokens;       /* produced so far */
+    uint64_t refuse_need;         /* of a refusal, with refuse_have its arithmetic */
+    uint64_t refuse_have;
     bool ending;                  /* its SEQUENCE_END is on its way */
     uint16_t rank;
     uint8_t phase;
@@ -60,16 +62,20 @@ struct sim_load {
     bool active;
 };
 
-/* What is known of the adapter in a GPU slot, and how it came: blame looks back at it. */
-struct sim_slot {
+/* What a step pays for the adapter in a GPU slot. Every row of every plan looks here, so it is kept small. */
+struct sim_weight {
     uint64_t bytes;
+    uint32_t rank;
+    uint32_t mark;                /* of the plan that last counted it */
+};
+
+/* How the adapter in a GPU slot came: blame looks back at it. */
+struct sim_slot {
     int64_t asked_ns;
     int64_t fetch_from_ns;        /* as in sim_load; both asked_ns when it was in the host tier */
     int64_t fetched_ns;
     int64_t ready_ns;             /* decrypted, verified, in host memory */
     int64_t arrived_ns;
-    uint32_t rank;
-    uint32_t mark;                /* of the plan that last counted it */
 };
 
 /* What a replica did, ever growing; samples take differences. */
@@ -90,6 +96,8 @@ struct sim_run {
     struct step_line line;        /* each further step reads a token more for each decoding row */
     uint64_t kv_tokens;           /* read by the first step */
     int64_t without_prefill_ns;   /* of the first step, had nobody prefilled */
+    int64_t walked_at_ns;         /* when the first `walked_steps` steps had ended: as far as somebody asked */
+    uint32_t walked_steps;
     uint32_t steps;               /* how many this run makes; 0: none in flight */
     uint32_t decode_rows;
     uint32_t prefill_tokens;
@@ -112,6 +120,7 @@ struct sim_replica {
     struct slots slots;           /* of the core's requests */
     uint32_t *request_of;         /* [requests_max] the fleet's slot by the replica's slot */
     uint32_t *known_version;      /* [adapters_max + 1] version the core was told of; 0: none */
+    struct sim_weight *weights;   /* [entries_max], by GPU slot */
     struct sim_slot *gpu_slots;   /* [entries_max] */
     uint64_t seq;
     uint64_t salt;
@@ -126,7 +135,7 @@ struct sim_replica {
     uint64_t kv_blocks;
     uint64_t slots_capacity;
     uint32_t requests_max;
-    uint32_t block_tokens;
+    uint32_t block_shift;         /* a KV block has 1 << block_shift tokens */
     bool settling;
     struct replica_totals totals;
     struct replica_totals sampled;
@@ -250,10 +259,10 @@ void run_ended(struct sim_replica *replica, uint32_t generation);
 /* Ends what was done by now, and lets the step in flight end alone: before any other event reaches the core. */
 void run_settle(struct sim_replica *replica);
 /* Totals as single steps would have them now, whatever is folded. */
-struct replica_totals run_totals(const struct sim_replica *replica);
+struct replica_totals run_totals(struct sim_replica *replica);
 /* Busy time in the measured window until now, the step in flight included. */
 int64_t run_measured_busy_ns(const struct sim_replica *replica);
-uint64_t run_kv_blocks(const struct sim_replica *replica, const struct replica_state *state);
+uint64_t run_kv_blocks(struct sim_replica *replica, const struct replica_state *state);
 
 /* request.c: a request's life at the host, and where its time went */
 void request_admitted(struct sim_replica *replica, const struct step_row *row);

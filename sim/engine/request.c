@@ -134,6 +134,8 @@ void request_leave(struct sim *sim, uint32_t slot, enum request_status status, u
         .tier = tier,
         .status = (uint8_t)status,
         .reason = reason,
+        .refuse_need = request->refuse_need,
+        .refuse_have = request->refuse_have,
         .prompt_tokens = arrival.prompt_tokens,
         .output_tokens = request->output_tokens,
         .recomputed_tokens = recomputed_tokens,
@@ -176,7 +178,10 @@ void request_done(struct sim_replica *replica, const struct replica_command *com
 void request_refused(struct sim_replica *replica, const struct replica_command *command)
 {
     uint32_t slot = replica->request_of[request_slot(command->refuse.request)];
+    struct sim_request *request = &replica->sim->requests[slot];
 
+    request->refuse_need = command->refuse.need;
+    request->refuse_have = command->refuse.have;
     /* Its adapter found no place in the core's table: the next request for it tells the core again. */
     if (command->reason == REFUSE_ADAPTERS_FULL)
         replica->known_version[replica->sim->requests[slot].arrival.adapter.index] = 0;

@@ -50,11 +50,19 @@ static void announce_replica(struct sim *sim, const struct sim_replica *replica)
     fleet_deliver(sim, &event);
 }
 
+/* Versions that a core may know at once: two of each adapter may be in flight where they are replaced. */
+static uint32_t known_max(const struct sim *sim)
+{
+    const struct keys_adapters *keys = &sim->scenario->workload.adapters;
+    uint32_t adapters = source_adapters_max(sim->source);
+
+    return keys->churn_per_h > 0 || keys->update_per_h > 0 ? 2 * adapters + 64 : max_u32(adapters, 1);
+}
+
 static struct replica_config replica_config_of(const struct sim *sim, const struct scenario_pool *pool,
                                                const struct pool_memory *memory)
 {
     const struct keys_pool *keys = &pool->keys;
-    uint32_t adapters = source_adapters_max(sim->source);
     struct replica_config config = {
         .salt = hash_mix(sim->scenario->seed),
         .requests_max = (uint32_t)keys->waiting_max,
@@ -65,7 +73,7 @@ static struct replica_config replica_config_of(const struct sim *sim, const stru
         .kv_watermark_permille = (uint32_t)keys->kv_watermark_permille,
         .max_loras = (uint32_t)keys->max_loras,
         .passes_max = (uint32_t)keys->passes_max,
-        .adapters_max = 2 * adapters + 64, /* two versions of each may be in flight */
+        .adapters_max = known_max(sim),
         .tenants_max = source_tenants_max(sim->source),
         .loads_max = (uint32_t)keys->loads_max,
         .prefetch_max = (uint32_t)keys->prefetch_max,
@@ -109,10 +117,11 @@ static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct si
     replica->kv_blocks = config.kv_blocks;
     replica->slots_capacity = config.slots.capacity;
     replica->requests_max = config.requests_max;
-    replica->block_tokens = config.block_tokens;
+    replica->block_shift = (uint32_t)__builtin_ctz(config.block_tokens);
     replica->load_fixed_ns = (int64_t)(pool->profile.load_fixed_us * 1e3);
     replica->request_of = zeroed(config.requests_max, sizeof(*replica->request_of));
     replica->known_version = zeroed(source_adapters_max(sim->source) + 1, sizeof(*replica->known_version));
+    replica->weights = zeroed(config.slots.entries_max, sizeof(*replica->weights));
     replica->gpu_slots = zeroed(config.slots.entries_max, sizeof(*replica->gpu_slots));
     replica->copy_flows = zeroed(config.loads_max, sizeof(*replica->copy_flows));
     link_init(&replica->copies, pool->profile.host_bytes_per_s, replica->copy_flows, config.loads_max);
@@ -181,7 +190,7 @@ static enum status setup_node(struct sim *sim, uint32_t pool_index, uint32_t rep
     struct node_config config = {
         .host = {.unit = CACHE_BYTES,
                  .capacity = (uint64_t)keys->host_bytes,
-                 .entries_max = entries_for(sim->scenario, pool, keys->host_bytes, 2 * source_adapters_max(sim->source) + 64),
+                 .entries_max = entries_for(sim->scenario, pool, keys->host_bytes, known_max(sim)),
                  .evict = evict_policy_find(keys->host_evict),
                  .cost_fixed_ns = (int64_t)(pool->profile.store_first_byte_ms * 1e6),
                  .cost_ns_per_mib = (int64_t)(1048576.0 / pool->profile.store_bytes_per_s * 1e9)},
@@ -370,6 +379,7 @@ enum status sim_teardown(struct sim *sim)
         free(replica->memory);
         free(replica->request_of);
         free(replica->known_version);
+        free(replica->weights);
         free(replica->gpu_slots);
         free(replica->copy_flows);
     }

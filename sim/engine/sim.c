@@ -1,6 +1,7 @@
 /* The simulator's loop: take the earliest entry of the queue, tell whom it concerns, until nothing is left to happen. */
 #include "engine/sim.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "base/hash.h"
@@ -24,16 +25,21 @@ static double wall_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* One that wraps leaves its first half behind each time it is written anew: no wider than the narrowest usual terminal. */
+#define PROGRESS_COLUMNS 79
+#define PROGRESS_BAR "####################"
+
 static void show_progress(const struct sim *sim, double elapsed_s)
 {
     double now_s = (double)sim->now_ns * 1e-9;
     double share = now_s / sim->scenario->duration_s;
-    int width = (int)(share * 24);
+    int width = (int)((share < 1 ? share : 1) * (double)strlen(PROGRESS_BAR));
+    char line[256];
 
-    width = width > 24 ? 24 : width;
-    fprintf(sim->options->progress, "\r%-20.20s [%-24.*s] %3.0f%%  %.0f of %.0f s simulated, %.0fx real time, %.2f M requests ",
-            sim->scenario->variant, width, "########################", share > 1 ? 100 : share * 100, now_s,
-            sim->scenario->duration_s, elapsed_s > 0 ? now_s / elapsed_s : 0, (double)sim->requests_total * 1e-6);
+    snprintf(line, sizeof(line), "%-14.14s [%-20.*s] %3.0f%%  %.0f of %.0f s, %.0f x real time", sim->scenario->variant, width,
+             PROGRESS_BAR, share < 1 ? share * 100 : 100, now_s, sim->scenario->duration_s,
+             elapsed_s > 0 ? now_s / elapsed_s : 0);
+    fprintf(sim->options->progress, "\r%-*.*s", PROGRESS_COLUMNS, PROGRESS_COLUMNS, line);
     fflush(sim->options->progress);
 }
 
@@ -152,7 +158,7 @@ static void loop(struct sim *sim, double began_s)
             break;
     }
     if (sim->options->progress != NULL)
-        fprintf(sim->options->progress, "\r%110s\r", "");
+        fprintf(sim->options->progress, "\r%*s\r", PROGRESS_COLUMNS, "");
     /* What folded runs have done by now counts, as it does with single steps. */
     for (uint32_t i = 0; i < sim->replicas_count; i++)
         run_settle(&sim->replicas[i]);

@@ -3,20 +3,12 @@
 #include <stdio.h>
 
 #include "estimate/estimate.h"
+#include "scenario/words.h"
 
 const char *estimate_count_text(char text[ESTIMATE_TEXT_MAX], uint64_t count)
 {
-    char digits[24];
-    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
-    size_t at = 0;
-
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            text[at++] = ',';
-        text[at++] = digits[i];
-    }
-    text[at] = '\0';
-    return text;
+    _Static_assert(ESTIMATE_TEXT_MAX >= NUMBER_TEXT_MAX, "a count fits");
+    return count_text(count, text);
 }
 
 /* 4.68, 46.8, 117.6, then whole with commas. Rounding carries into the next form, so 999.96 is 1,000. */

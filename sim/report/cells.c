@@ -57,8 +57,9 @@ struct cell cell_percent(double share)
 {
     if (share == 0)
         return (struct cell){"0%"};
+    /* Five characters, like all the others: columns are six wide. */
     if (share > 0 && share < 0.5e-4)
-        return (struct cell){"<0.01%"};
+        return (struct cell){"<.01%"};
     return isfinite(share) ? digits(share * 100, "%") : not_known();
 }
 

@@ -1,13 +1,9 @@
 /* The numbers of the page: variants side by side, then each by itself. */
 #include <math.h>
 
-#include "replica/command.h"
 #include "report/page.h"
 #include "report/text.h"
-
-/* The goals of the house: a fine-tuned request costs at most so much more than a base one, at the median. */
-#define GOAL_E2E_OVER_BASE 1.10
-#define GOAL_TTFT_OVER_BASE 1.20
+#include "results/words.h"
 
 enum kind { COUNT, DURATION, PERCENT, NUMBER };
 enum better { MORE, LESS, NEITHER };
@@ -90,7 +86,7 @@ static void value_text(enum kind kind, double value, double unit_ns, char ret_te
     if (isnan(value))
         snprintf(ret_text, NUMBER_TEXT_MAX, "–");
     else if (kind == COUNT)
-        text_count((uint64_t)value, ret_text);
+        count_text((uint64_t)value, ret_text);
     else if (kind == PERCENT)
         snprintf(ret_text, NUMBER_TEXT_MAX, "%.1f %%", value * 100);
     else
@@ -264,7 +260,7 @@ static void latency_table(FILE *out, const struct summary *summary)
 
         if (class != CLASS_ALL && requests == 0)
             continue;
-        text_count(requests, count);
+        count_text(requests, count);
         fprintf(out, "<tr><th scope=\"row\">%s</th><td>%s</td>", class_names[class], count);
         for (uint32_t metric = 0; metric < METRIC_COUNT; metric++)
             latency_cells(out, &summary->latency[class][metric], unit_ns[metric], summary->saturated);
@@ -286,7 +282,7 @@ static void tiers_table(FILE *out, const struct summary *summary)
     for (uint32_t tier = 0; tier < TIER_COUNT; tier++) {
         char count[NUMBER_TEXT_MAX];
 
-        text_count(summary->tier_count[tier], count);
+        count_text(summary->tier_count[tier], count);
         fprintf(out, "<tr><th scope=\"row\">%s</th><td>%s</td><td>%.1f %%</td></tr>\n", tier_names[tier], count,
                 total > 0 ? 100.0 * (double)summary->tier_count[tier] / (double)total : 0);
     }
@@ -348,26 +344,18 @@ static void blame_table(FILE *out, const struct summary *summary)
 
 static void refusals(FILE *out, const struct summary *summary)
 {
-    static const char *const reasons[REFUSE_COUNT] = {
-        [REFUSE_NONE] = "no reason given",
-        [REFUSE_TOO_LONG] = "prompt and answer can never fit the KV memory",
-        [REFUSE_ADAPTER_TOO_LARGE] = "adapter larger than the slots",
-        [REFUSE_ADAPTER_UNKNOWN] = "adapter unknown or retired",
-        [REFUSE_ADAPTER_LOST] = "adapter could not be loaded",
-        [REFUSE_ADAPTERS_FULL] = "too many adapters known",
-        [REFUSE_TENANTS_FULL] = "too many tenants",
-        [REFUSE_DRAINING] = "replica draining",
-    };
-
     for (uint32_t i = 0; i < ARRAY_COUNT(summary->by_reason); i++) {
+        const struct refusal *worst = &summary->refusal_worst[i];
+        char sentence[REFUSE_SENTENCE_MAX];
         char text[NUMBER_TEXT_MAX];
 
         if (summary->by_reason[i] == 0)
             continue;
-        text_count(summary->by_reason[i], text);
+        count_text(summary->by_reason[i], text);
+        refuse_sentence(i, worst->need, worst->have, sentence);
         fprintf(out, "<dt>refused</dt><dd>%s: ", text);
-        text_html(out, i < REFUSE_COUNT ? reasons[i] : "another reason");
-        fputs("</dd>\n", out);
+        text_html(out, sentence);
+        fputs(worst->need > 0 && summary->by_reason[i] > 1 ? "; none needs more</dd>\n" : "</dd>\n", out);
     }
 }
 
@@ -375,7 +363,7 @@ static void fact(FILE *out, const char *name, const char *before, uint64_t value
 {
     char text[NUMBER_TEXT_MAX];
 
-    text_count(value, text);
+    count_text(value, text);
     fprintf(out, "<dt>%s</dt><dd>%s%s%s</dd>\n", name, before, text, after);
 }
 
@@ -389,8 +377,8 @@ static void facts_list(FILE *out, const struct summary *summary)
     text_duration((double)facts->warmup_until_ns, warmup);
     text_duration((double)facts->end_ns, simulated);
     text_duration(facts->wall_s * 1e9, wall);
-    text_count(facts->engine_steps, steps);
-    text_count(facts->runs, runs);
+    count_text(facts->engine_steps, steps);
+    count_text(facts->runs, runs);
     fputs("<h4>Facts of the run</h4>\n<dl>\n", out);
     fprintf(out, "<dt>measured</dt><dd>%s, after a warm-up of %s whose requests are in no number here</dd>\n", measured, warmup);
     fprintf(out, "<dt>simulated</dt><dd>%s to the last event, in %s</dd>\n", simulated, wall);

@@ -6,18 +6,12 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "replica/command.h"
 #include "report/cells.h"
 #include "results/words.h"
 
 #define TABLE_COLUMNS 100
 /* With more variants than this only the first is told in detail. */
 #define DETAILED_MAX 4
-/* What a fine-tune may cost over its base (medians); no goal for those whose adapter was in the object store. */
-#define E2E_GOAL 1.10
-#define TTFT_GOAL 1.20
-/* What the summary asks of either side of such a ratio. */
-#define RATIO_REQUESTS_MIN 100
 #define LABEL "  %-11s "
 #define LABEL_COLUMNS 14
 
@@ -81,24 +75,63 @@ static void variant_row(FILE *out, const struct summary *summary)
     fprintf(out, "\n");
 }
 
+/* One line of a note, broken at spaces. */
+static void note_print(FILE *out, const char *label, const char *note, size_t length)
+{
+    const size_t room = TABLE_COLUMNS - LABEL_COLUMNS;
+
+    while (length > 0 && note[length - 1] == ' ')
+        length--;
+    while (length > 0) {
+        size_t take = length;
+
+        if (length > room) {
+            take = room;
+            while (take > 0 && note[take] != ' ')
+                take--;
+            if (take == 0)
+                take = room;
+        }
+        fprintf(out, LABEL "%.*s\n", label, (int)take, note);
+        label = "";
+        note += take;
+        length -= take;
+        while (length > 0 && *note == ' ') {
+            note++;
+            length--;
+        }
+    }
+}
+
+static void refusals_print(FILE *out, const struct summary *summary)
+{
+    const char *label = "refused";
+
+    if (summary->refused == 0)
+        return;
+    for (uint32_t i = 0; i < ARRAY_COUNT(summary->by_reason); i++) {
+        const struct refusal *worst = &summary->refusal_worst[i];
+        char sentence[REFUSE_SENTENCE_MAX];
+        char line[REFUSE_SENTENCE_MAX + 96];
+
+        if (summary->by_reason[i] == 0)
+            continue;
+        refuse_sentence(i, worst->need, worst->have, sentence);
+        snprintf(line, sizeof(line), "%" PRIu64 " %s: %s%s", summary->by_reason[i], refuse_word(i), sentence,
+                 worst->need > 0 && summary->by_reason[i] > 1 ? "; none needs more" : "");
+        note_print(out, label, line, strlen(line));
+        label = "";
+    }
+}
+
 static void requests_print(FILE *out, const struct summary *summary)
 {
-    const char *before = "";
-
     fprintf(out, LABEL "%" PRIu64 " arrived in %.6gs: %" PRIu64 " completed, %" PRIu64 " refused, %" PRIu64
             " overload, %" PRIu64 " timed out,\n%*s%" PRIu64 " unfinished; %" PRIu64 " within the objective (%s/s)\n",
             "requests", summary->arrived, summary->measured_s, summary->completed, summary->refused, summary->overload,
             summary->timeouts, LABEL_COLUMNS, "", summary->unfinished, summary->good,
             cell_quantity(summary->goodput_per_s).text);
-    if (summary->refused == 0)
-        return;
-    fprintf(out, LABEL, "refused");
-    for (uint32_t i = 0; i < ARRAY_COUNT(summary->by_reason); i++)
-        if (summary->by_reason[i] > 0) {
-            fprintf(out, "%s%s %" PRIu64, before, refuse_word(i), summary->by_reason[i]);
-            before = ", ";
-        }
-    fprintf(out, "\n");
+    refusals_print(out, summary);
 }
 
 static void backlog_print(FILE *out, const struct summary *summary)
@@ -182,14 +215,15 @@ static void ratios_print(FILE *out, const struct summary *summary)
                     RATIO_REQUESTS_MIN);
         return;
     }
-    fprintf(out, LABEL "E2E p50, goal %-18.2fTTFT p50, goal %.2f\n", "over base", E2E_GOAL, TTFT_GOAL);
+    fprintf(out, LABEL "E2E p50, goal %-18.2fTTFT p50, goal %.2f\n", "over base", GOAL_E2E_OVER_BASE,
+            GOAL_TTFT_OVER_BASE);
     for (size_t i = 0; i < ARRAY_COUNT(classes); i++) {
         const enum request_class class = classes[i];
         const bool goal = class != CLASS_STORE;
 
         fprintf(out, LABEL, class_words[class]);
-        ratio_print(out, summary, class, METRIC_E2E, summary->e2e_over_base[class], goal ? E2E_GOAL : NAN, 32);
-        ratio_print(out, summary, class, METRIC_TTFT, summary->ttft_over_base[class], goal ? TTFT_GOAL : NAN, 0);
+        ratio_print(out, summary, class, METRIC_E2E, summary->e2e_over_base[class], goal ? GOAL_E2E_OVER_BASE : NAN, 32);
+        ratio_print(out, summary, class, METRIC_TTFT, summary->ttft_over_base[class], goal ? GOAL_TTFT_OVER_BASE : NAN, 0);
         fprintf(out, "\n");
     }
 }
@@ -286,34 +320,6 @@ static void run_print(FILE *out, const struct summary *summary)
         fprintf(out, " in %s: %s x real time", cell_time(facts->wall_s * 1e9).text,
                 cell_quantity((double)facts->end_ns * 1e-9 / facts->wall_s).text);
     fprintf(out, "\n" LABEL "%016" PRIx64 "\n", "digest", facts->digest);
-}
-
-/* One line of a note, broken at spaces. */
-static void note_print(FILE *out, const char *label, const char *note, size_t length)
-{
-    const size_t room = TABLE_COLUMNS - LABEL_COLUMNS;
-
-    while (length > 0 && note[length - 1] == ' ')
-        length--;
-    while (length > 0) {
-        size_t take = length;
-
-        if (length > room) {
-            take = room;
-            while (take > 0 && note[take] != ' ')
-                take--;
-            if (take == 0)
-                take = room;
-        }
-        fprintf(out, LABEL "%.*s\n", label, (int)take, note);
-        label = "";
-        note += take;
-        length -= take;
-        while (length > 0 && *note == ' ') {
-            note++;
-            length--;
-        }
-    }
 }
 
 static void notes_print(FILE *out, const struct summary *summary)

@@ -2,22 +2,6 @@
 
 #include <math.h>
 
-static void grouped(uint64_t value, char ret_text[NUMBER_TEXT_MAX])
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
-    int written = 0;
-
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            ret_text[written++] = ',';
-        ret_text[written++] = digits[i];
-    }
-    ret_text[written] = '\0';
-}
-
-void text_count(uint64_t value, char ret_text[NUMBER_TEXT_MAX]) { grouped(value, ret_text); }
-
 void text_number(double value, char ret_text[NUMBER_TEXT_MAX])
 {
     double size = fabs(value);
@@ -27,7 +11,7 @@ void text_number(double value, char ret_text[NUMBER_TEXT_MAX])
     else if (size >= 1e15)
         snprintf(ret_text, NUMBER_TEXT_MAX, "%.2e", value);
     else if (value >= 999.5)
-        grouped((uint64_t)(value + 0.5), ret_text);
+        count_text((uint64_t)(value + 0.5), ret_text);
     else if (size >= 99.95 || size == 0)
         snprintf(ret_text, NUMBER_TEXT_MAX, "%.0f", size == 0 ? 0 : value);
     else if (size >= 9.995)
@@ -68,37 +52,25 @@ void text_duration(double value_ns, char ret_text[NUMBER_TEXT_MAX])
     snprintf(ret_text, NUMBER_TEXT_MAX, isfinite(value_ns) ? "%.36s %s" : "%.36s", number, units[unit].name);
 }
 
-/* Bytes of the character that begins here; 0: this is no UTF-8. */
-static uint32_t character_bytes(const unsigned char *text)
-{
-    uint32_t bytes = text[0] < 0x80 ? 1 : (text[0] >= 0xc2 && text[0] < 0xe0) ? 2 : (text[0] & 0xf0) == 0xe0 ? 3
-                     : (text[0] >= 0xf0 && text[0] < 0xf5) ? 4 : 0;
-
-    for (uint32_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return bytes;
-}
-
 void text_html(FILE *out, const char *text)
 {
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0';) {
-        uint32_t bytes = character_bytes(c);
+    for (const char *at = text; *at != '\0';) {
+        size_t bytes = character_bytes(at, strnlen(at, 4));
 
-        if (*c == '&')
+        if (*at == '&')
             fputs("&amp;", out);
-        else if (*c == '<')
+        else if (*at == '<')
             fputs("&lt;", out);
-        else if (*c == '>')
+        else if (*at == '>')
             fputs("&gt;", out);
-        else if (*c == '"')
+        else if (*at == '"')
             fputs("&quot;", out);
-        else if (*c == '\'')
+        else if (*at == '\'')
             fputs("&#39;", out);
-        else if (bytes == 0 || *c == 0x7f || (*c < ' ' && *c != '\n' && *c != '\t'))
+        else if (bytes == 0)
             fputs("&#xFFFD;", out);
         else
-            fwrite(c, 1, bytes, out);
-        c += bytes > 0 ? bytes : 1;
+            fwrite(at, 1, bytes, out);
+        at += bytes > 0 ? bytes : 1;
     }
 }

@@ -5,13 +5,10 @@
 #include <stdio.h>
 
 #include "base/base.h"
-
-#define NUMBER_TEXT_MAX 48
+#include "scenario/words.h"
 
 /* Three digits that count: 0.0123, 1.23, 12.3, 123, 1,234. NaN and infinities: an en dash. */
 void text_number(double value, char ret_text[NUMBER_TEXT_MAX]);
-/* 1,234,567 */
-void text_count(uint64_t value, char ret_text[NUMBER_TEXT_MAX]);
 /* With the unit that fits, and no zeros at the end: 45.2 ms, 1.23 s, 60 s, 2 h. */
 void text_duration(double value_ns, char ret_text[NUMBER_TEXT_MAX]);
 

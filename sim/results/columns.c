@@ -201,11 +201,6 @@ bool columns_row_end(struct columns *columns)
     return columns->fill < COLUMNS_CHUNK || columns_flush(columns);
 }
 
-uint64_t columns_rows(const struct columns *columns)
-{
-    return columns->rows_written + columns->fill;
-}
-
 void columns_close(struct columns *columns)
 {
     if (columns == NULL)

@@ -42,7 +42,6 @@ struct columns *columns_open(hid_t group, const struct column *table, uint32_t c
 void *columns_cell(struct columns *columns, uint32_t column);
 /* False: a chunk could not be written; the caller stops writing. */
 bool columns_row_end(struct columns *columns);
-uint64_t columns_rows(const struct columns *columns);
 /* Writes what is buffered; once, before the close: the last chunk may be short, and none can follow it. */
 bool columns_flush(struct columns *columns);
 /* Frees, and writes nothing. Accepts NULL. */

@@ -6,9 +6,6 @@
 
 #include "results/saturation.h"
 
-/* Below this many requests on either side a ratio of medians is noise. */
-#define RATIO_REQUESTS_MIN 100
-
 /* Blame is summed by latency, 32 steps an octave, so that the composition of any percentile's neighbourhood can be
  * told at the end. */
 #define BLAME_STEP_BITS 1
@@ -31,7 +28,8 @@ struct gather {
     /* Of measured requests. */
     uint64_t arrived;
     uint64_t by_status[REQUEST_UNFINISHED + 1];
-    uint64_t by_reason[ARRAY_COUNT(((struct summary *)0)->by_reason)];
+    uint64_t by_reason[REASONS_MAX];
+    struct refusal refusal_worst[REASONS_MAX];
     uint64_t tier_count[TIER_COUNT];
     uint64_t good;
     uint64_t preempted_requests;
@@ -103,7 +101,7 @@ static void row_check(const struct gather *gather, const struct request_row *row
     check(row->status <= REQUEST_UNFINISHED);
     check(row->status == REQUEST_UNFINISHED ? row->done_ns == -1 : row->done_ns >= row->at_ns);
     if (row->status == REQUEST_REFUSED)
-        check(row->reason < ARRAY_COUNT(gather->by_reason));
+        check(row->reason < REASONS_MAX);
     if (row->status != REQUEST_DONE)
         return;
     check(row->first_token_ns >= row->at_ns);
@@ -187,6 +185,15 @@ static void completed_add(struct gather *gather, const struct request_row *row)
     tenant->e2e_ns += (uint64_t)e2e_ns;
 }
 
+static void refusal_add(struct gather *gather, const struct request_row *row)
+{
+    struct refusal *worst = &gather->refusal_worst[row->reason];
+
+    gather->by_reason[row->reason]++;
+    if (row->refuse_need > worst->need)
+        *worst = (struct refusal){row->refuse_need, row->refuse_have};
+}
+
 void gather_request(struct gather *gather, const struct request_row *row)
 {
     row_check(gather, row);
@@ -198,7 +205,7 @@ void gather_request(struct gather *gather, const struct request_row *row)
     gather->by_status[row->status]++;
     gather->tenants[row->tenant].requests++;
     if (row->status == REQUEST_REFUSED)
-        gather->by_reason[row->reason]++;
+        refusal_add(gather, row);
     if (row->status == REQUEST_DONE)
         completed_add(gather, row);
 }
@@ -358,6 +365,7 @@ static void counts_fill(const struct gather *gather, struct summary *summary)
     summary->timeouts = gather->by_status[REQUEST_TIMEOUT];
     summary->unfinished = gather->by_status[REQUEST_UNFINISHED];
     memcpy(summary->by_reason, gather->by_reason, sizeof(summary->by_reason));
+    memcpy(summary->refusal_worst, gather->refusal_worst, sizeof(summary->refusal_worst));
     memcpy(summary->tier_count, gather->tier_count, sizeof(summary->tier_count));
     summary->good = gather->good;
     summary->preempted_requests = gather->preempted_requests;

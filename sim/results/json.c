@@ -126,6 +126,30 @@ static json_t *reasons_json(const struct summary *summary)
     return object;
 }
 
+/* What the one that needed most came to; null where numbers say nothing. */
+static json_t *refusals_json(const struct summary *summary)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < REFUSE_COUNT; i++) {
+        const struct refusal *worst = &summary->refusal_worst[i];
+        char sentence[REFUSE_SENTENCE_MAX];
+        json_t *object;
+
+        if (summary->by_reason[i] == 0)
+            continue;
+        refuse_sentence(i, worst->need, worst->have, sentence);
+        object = json_object();
+        set(object, "reason", json_string(refuse_word(i)));
+        set(object, "count", count(summary->by_reason[i]));
+        set(object, "need_max", worst->need > 0 ? count(worst->need) : json_null());
+        set(object, "have", worst->need > 0 ? count(worst->have) : json_null());
+        set(object, "sentence", json_string(sentence));
+        check(json_array_append_new(array, object) == 0);
+    }
+    return array;
+}
+
 static json_t *notes_json(const char *notes)
 {
     json_t *array = json_array();
@@ -185,6 +209,7 @@ void summary_json(FILE *out, const struct summary *summary)
     set(object, "blame", blame_json(summary));
     set(object, "tiers", tiers_json(summary));
     set(object, "refused_by_reason", reasons_json(summary));
+    set(object, "refusals", refusals_json(summary));
     facts_set(object, &summary->facts);
     set(object, "notes", notes_json(summary->notes));
 

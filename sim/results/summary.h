@@ -52,11 +52,24 @@ struct latency {
     int64_t max_ns;
 };
 
+/* Goals: a fine-tuned request costs at most so much more than a base one, medians; none where its adapter was in the
+ * object store. Below so many requests on either side a ratio of medians is noise. */
+#define GOAL_E2E_OVER_BASE 1.10
+#define GOAL_TTFT_OVER_BASE 1.20
+#define RATIO_REQUESTS_MIN 100
+
 #define BLAME_BANDS 4 /* mean composition of the requests around e2e p50, p90, p99, and of all */
 struct blame_band {
     char label[16];     /* "all", "p50", "p90", "p99" */
     uint64_t count;
     double mean_ns[BLAME_COUNT];
+};
+
+/* What a refused request needed and what there was, in the unit of refuse_sentence(). */
+#define REASONS_MAX 16
+struct refusal {
+    uint64_t need;
+    uint64_t have;
 };
 
 /* What the engine counted. */
@@ -97,7 +110,8 @@ struct summary {
     uint64_t overload;
     uint64_t timeouts;
     uint64_t unfinished;
-    uint64_t by_reason[16];     /* of refused */
+    uint64_t by_reason[REASONS_MAX]; /* of refused */
+    struct refusal refusal_worst[REASONS_MAX]; /* the one that needed most; zeros where numbers say nothing */
     /* Of completed requests in the measured window. When `saturated`, only count, mean and max may be shown. */
     struct latency latency[CLASS_COUNT][METRIC_COUNT];
     uint64_t good;              /* completed within the objective */
@@ -105,7 +119,7 @@ struct summary {
     double requests_per_s;      /* completed in the measured window a second */
     double output_tokens_per_s;
     double total_tokens_per_s;
-    /* p50 of the class over p50 of base requests; NaN when there are too few of either (100). */
+    /* p50 of the class over p50 of base requests; NaN when either has fewer than RATIO_REQUESTS_MIN. */
     double e2e_over_base[CLASS_COUNT];
     double ttft_over_base[CLASS_COUNT];
     struct blame_band blame[BLAME_BANDS];

@@ -1,5 +1,7 @@
 #include "results/words.h"
 
+#include <stdio.h>
+
 #include "replica/command.h"
 #include "results/results.h"
 
@@ -18,6 +20,19 @@ const char *refuse_word(uint32_t reason)
 
     _Static_assert(REFUSE_COUNT == 8, "a reason was added: give it a word");
     return reason < REFUSE_COUNT ? words[reason] : "unknown";
+}
+
+void refuse_sentence(uint32_t reason, uint64_t need, uint64_t have, char ret_text[REFUSE_SENTENCE_MAX])
+{
+    static const char *const sentences[REFUSE_COUNT] = {
+        [REFUSE_NONE] = "no reason is known",
+#define X(name, text) [REFUSE_##name] = text,
+        REFUSE_REASONS(X)
+#undef X
+    };
+
+    snprintf(ret_text, REFUSE_SENTENCE_MAX, reason < REFUSE_COUNT ? sentences[reason] : sentences[REFUSE_NONE],
+             (unsigned long long)need, (unsigned long long)have);
 }
 
 const char *request_status_word(uint32_t status)

@@ -81,7 +81,7 @@ static void check_memory(const struct checking *checking, uint32_t index)
     if (memory.left_bytes < wanted || memory.kv_blocks == 0) {
         ERROR(checking, at,
               "%s does not fit a GPU of %s: %.1f GB x memory_share %g = %.1f; less weights %.1f, slots %.1f, activations "
-              "%.1f, reserve %.1f (each / tp %llu but the last) leaves %.1f GB for a KV cache of %.1f; %s",
+              "%.1f, reserve %.1f (weights and slots / tp %llu) leaves %.1f GB for a KV cache of %.1f; %s",
               pool->shape.name, pool->profile.name, GB(pool->profile.memory_bytes), keys->memory_share,
               GB(memory.usable_bytes), GB(memory.weights_bytes), GB(memory.slots_bytes), GB(memory.activations_bytes),
               GB(memory.reserve_bytes), (unsigned long long)keys->tp, GB(memory.left_bytes), GB(wanted), remedy);

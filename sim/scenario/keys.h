@@ -47,7 +47,7 @@ struct key_list {
 
 #define FLEET_KEYS(X)                                                                                                   \
     X(ROUTE, route, "affinity", 0, 0, NULL, "which replica serves a request: see berth-sim policies")                   \
-    X(REAL, bound, "1.25", 1, 100, NULL, "a replica is busy above bound x the pool's mean outstanding + bound_add")     \
+    X(REAL, bound, "1.25", 1, 100, NULL, "a replica is busy above bound x the pool's mean outstanding + bound_add_count") \
     X(COUNT, bound_add_count, "4", 0, 1e6, NULL, "see bound")                                                           \
     X(REAL, hot_share, "0.5", 0.01, 100, NULL, "an adapter gets another home for each such part of a replica's fair share of requests") \
     X(REAL, cool_ratio, "0.75", 0.01, 1, NULL, "and loses it below this part of the line it got it at")                 \
@@ -79,8 +79,8 @@ struct key_list {
     X(REAL, kv_bytes, "0", 0, 1e14, NULL, "the KV pool of a replica; 0: what memory leaves")                            \
     X(COUNT, block_tokens, "16", 1, 256, NULL, "tokens of a KV block; a power of two")                                  \
     X(COUNT, kv_watermark_permille, "10", 0, 900, NULL, "of the KV pool that admission keeps free")                     \
-    X(REAL, prompt_weight, "1", 0, 1000, NULL, "virtual token counters: service of a prompt token")                     \
-    X(REAL, output_weight, "2", 0, 1000, NULL, "and of an output token")                                                \
+    X(COUNT, prompt_weight, "1", 0, 1000, NULL, "virtual token counters (queue vtc): service of a prompt token")        \
+    X(COUNT, output_weight, "2", 0, 1000, NULL, "and of an output token; only their ratio matters")                     \
     X(REAL, host_bytes, "1e12", 0, 1e15, NULL, "a node's memory for adapters; 0: none, each load comes from the store") \
     X(FLAG, host_warm, "false", 0, 0, NULL, "start with the host tier filled, the most popular adapters first")         \
     X(EVICT, host_evict, "lru", 0, 0, NULL, "what leaves host memory")                                                  \

@@ -1,4 +1,4 @@
-/* KV pool = memory x share - weights / tp - slots / tp - activations / tp - reserve. */
+/* KV pool of a GPU = memory x share - weights / tp - slots / tp - activations - reserve. */
 #include "scenario/memory.h"
 
 #include "model/footprint.h"
@@ -39,7 +39,7 @@ struct pool_memory pool_memory(const struct scenario_pool *pool, uint64_t adapte
         .weights_bytes = (double)footprint_weights_bytes(&pool->shape) / tp,
         .slots_bytes = slots_bytes / tp,
         .activations_bytes =
-            (double)footprint_serving_activation_bytes(&pool->shape, (uint32_t)keys->token_budget) / tp,
+            (double)footprint_serving_activation_bytes_gpu(&pool->shape, (uint32_t)keys->token_budget, (uint32_t)keys->tp),
         .reserve_bytes = keys->reserve_bytes,
     };
 

@@ -5,12 +5,12 @@
 
 #include "scenario/scenario.h"
 
-/* Bytes of one GPU, but kv_pool_bytes, which is of the replica's GPUs together. */
+/* Bytes of one GPU. */
 struct pool_memory {
     double usable_bytes;      /* memory_share of the GPU's memory */
     double weights_bytes;     /* weights / tp */
-    double slots_bytes;       /* slots / tp */
-    double activations_bytes; /* of a step of token_budget tokens, / tp */
+    double slots_bytes;       /* slots / tp: slots_bytes is of a replica's GPUs together, and each holds its part of an adapter */
+    double activations_bytes; /* of a step of token_budget tokens */
     double reserve_bytes;
     double left_bytes;        /* usable less all of these; may be negative */
     double kv_bytes;          /* what the KV pool takes: left_bytes, or pool.kv_bytes / tp */

@@ -56,6 +56,21 @@ const char *number_text(double value, char *ret_text)
     return ret_text;
 }
 
+const char *count_text(uint64_t value, char *ret_text)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+    char *at = ret_text;
+
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            *at++ = ',';
+        *at++ = digits[i];
+    }
+    *at = '\0';
+    return ret_text;
+}
+
 #define NAME_MAX_COMPARED 63
 
 static uint32_t distance_of(const char *a, size_t a_count, const char *b, size_t b_count)

@@ -18,8 +18,10 @@ size_t character_bytes(const char *text, size_t count);
 const char *excerpt(const char *text, size_t count, char *ret_excerpt);
 
 /* 12e9, 0.25, 1048576: the shortest of our forms; ret_text has NUMBER_TEXT_MAX bytes and is returned. */
-#define NUMBER_TEXT_MAX 32
+#define NUMBER_TEXT_MAX 48
 const char *number_text(double value, char *ret_text);
+/* 1,234,567 */
+const char *count_text(uint64_t value, char *ret_text);
 
 /* The nearest of a list of names, built by calling suggest() once a name. */
 struct suggestion {

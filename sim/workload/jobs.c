@@ -212,7 +212,7 @@ const char *job_source_tenant_name(const struct job_source *source, uint32_t ten
 
 static void say_process(const struct keys_jobs *keys, struct notes *notes)
 {
-    char rate[NOTES_NUMBER_MAX];
+    char rate[NUMBER_TEXT_MAX];
 
     notes_say(notes, "Jobs are generated: %s, %s a day on average.",
               keys->process == KEY_JOBS_EVEN ? "evenly spaced" : "a Poisson process", notes_real(keys->rate_per_day, rate));
@@ -222,14 +222,14 @@ static void say_process(const struct keys_jobs *keys, struct notes *notes)
 
 static void say_burst(const struct keys_jobs *keys, struct notes *notes)
 {
-    char count[NOTES_NUMBER_MAX];
-    char at[NOTES_NUMBER_MAX];
-    char every[NOTES_NUMBER_MAX];
+    char count[NUMBER_TEXT_MAX];
+    char at[NUMBER_TEXT_MAX];
+    char every[NUMBER_TEXT_MAX];
 
     if (keys->burst_jobs == 0)
         return;
     notes_say(notes, "Tenant %llu submits %s jobs at once at %s s%s%s%s.", (unsigned long long)keys->burst_tenant,
-              notes_count(keys->burst_jobs, count), notes_real(keys->burst_at_s, at),
+              count_text(keys->burst_jobs, count), notes_real(keys->burst_at_s, at),
               keys->burst_every_s > 0 ? ", and again every " : "",
               keys->burst_every_s > 0 ? notes_real(keys->burst_every_s, every) : "", keys->burst_every_s > 0 ? " s" : "");
 }

@@ -281,17 +281,17 @@ enum status job_replay_take(struct job_replay *replay, const struct job_draw *dr
 
 static void say_left_out(struct notes *notes, uint64_t count, const char *why)
 {
-    char number[NOTES_NUMBER_MAX];
+    char number[NUMBER_TEXT_MAX];
 
     if (count > 0)
-        notes_say(notes, "Jobs of the trace left out because %s: %s.", why, notes_count(count, number));
+        notes_say(notes, "Jobs of the trace left out because %s: %s.", why, count_text(count, number));
 }
 
 void job_replay_say(const struct job_replay *replay, struct notes *notes)
 {
     const struct keys_jobs *keys = &replay->scenario->jobs;
     struct trace_info info = job_trace_info(replay->trace);
-    char number[NOTES_NUMBER_MAX];
+    char number[NUMBER_TEXT_MAX];
 
     if (replay->fell_back)
         notes_say(notes, "Jobs come from the trace %s, since %s does not exist.", keys->trace_path_fallback,
@@ -300,7 +300,7 @@ void job_replay_say(const struct job_replay *replay, struct notes *notes)
         notes_say(notes, "Jobs come from the trace %s.", keys->trace_path);
     if (!job_replay_has_arrivals(replay))
         notes_say(notes, "It has no arrivals: they are generated, and run times are drawn from its %s.",
-                  notes_count(replay->runtimes_count, number));
+                  count_text(replay->runtimes_count, number));
     if (replay->runtimes_cut)
         notes_say(notes, "It has more run times than are held; the rest was not read.");
     if (keys->trace_time_scale < 1 || keys->trace_time_scale > 1)
@@ -310,7 +310,7 @@ void job_replay_say(const struct job_replay *replay, struct notes *notes)
     if ((replay->has & JOB_HAS_RUNTIME) == 0)
         notes_say(notes, "The trace has no run times: the tokens of the kinds of jobs give them.");
     if (job_replay_has_arrivals(replay) && (replay->has & JOB_HAS_USER) != 0)
-        notes_say(notes, "The trace names the tenants: %s of them.", notes_count(replay->users.count, number));
+        notes_say(notes, "The trace names the tenants: %s of them.", count_text(replay->users.count, number));
     say_left_out(notes, replay->without_gpu, "they ask for no GPU");
     say_left_out(notes, replay->too_large, "they ask for more GPUs than jobs.trace_gpus_max");
     say_left_out(notes, replay->never_ran, "they were cancelled before they ran");

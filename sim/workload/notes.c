@@ -28,24 +28,9 @@ void notes_say(struct notes *notes, const char *format, ...)
     notes->text[notes->length] = '\0';
 }
 
-const char *notes_count(uint64_t count, char *text)
-{
-    char plain[NOTES_NUMBER_MAX];
-    size_t length = (size_t)snprintf(plain, sizeof(plain), "%" PRIu64, count);
-    size_t at = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            text[at++] = ',';
-        text[at++] = plain[i];
-    }
-    text[at] = '\0';
-    return text;
-}
-
 const char *notes_real(double value, char *text)
 {
-    snprintf(text, NOTES_NUMBER_MAX, "%.4g", value);
+    snprintf(text, NUMBER_TEXT_MAX, "%.4g", value);
     if (strpbrk(text, ".en") == NULL)
         strcat(text, ".0");
     return text;

@@ -3,10 +3,9 @@
 #ifndef WORKLOAD_NOTES_H
 #define WORKLOAD_NOTES_H
 
-#include "base/base.h"
+#include "scenario/words.h"
 
 #define NOTES_MAX 8192
-#define NOTES_NUMBER_MAX 40
 
 struct notes {
     char text[NOTES_MAX];
@@ -16,8 +15,6 @@ struct notes {
 void notes_clear(struct notes *notes);
 __attribute__((format(printf, 2, 3))) void notes_say(struct notes *notes, const char *format, ...);
 
-/* 1234567 as "1,234,567"; in `text`, of NOTES_NUMBER_MAX bytes. */
-const char *notes_count(uint64_t count, char *text);
 /* 1 as "1.0", 0.25 as "0.25". */
 const char *notes_real(double value, char *text);
 

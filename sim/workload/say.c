@@ -4,7 +4,7 @@
 /* How the law is called in a sentence that goes on "adapters are assigned ...". */
 static void law_text(const struct keys_adapters *keys, char *text, size_t room)
 {
-    char alpha[NOTES_NUMBER_MAX];
+    char alpha[NUMBER_TEXT_MAX];
 
     notes_real(keys->alpha, alpha);
     switch ((enum key_adapter_law)keys->law) {
@@ -29,7 +29,7 @@ static void law_text(const struct keys_adapters *keys, char *text, size_t room)
 
 static void say_change(struct notes *notes, double per_h, const char *what)
 {
-    char number[NOTES_NUMBER_MAX];
+    char number[NUMBER_TEXT_MAX];
 
     if (per_h > 0)
         notes_say(notes, what, notes_real(per_h, number));
@@ -39,21 +39,21 @@ void source_say_law(const struct source *source, struct notes *notes, const char
 {
     const struct keys_adapters *keys = &source->scenario->workload.adapters;
     char law[KEY_TEXT_MAX + 64];
-    char count[NOTES_NUMBER_MAX];
+    char count[NUMBER_TEXT_MAX];
 
     if (source->catalog.count == 0) {
-        notes_say(notes, "%sthere are no adapters: every request asks the base.", before);
+        notes_say(notes, "%s%s are no adapters: every request asks the base.", before, before[0] == '\0' ? "There" : "there");
         return;
     }
     law_text(keys, law, sizeof(law));
-    notes_say(notes, "%s%s adapters are assigned %s.", before, notes_count(source->catalog.count, count), law);
+    notes_say(notes, "%s%s adapters are assigned %s.", before, count_text(source->catalog.count, count), law);
     say_change(notes, keys->drift_per_h, "Popularity drifts: each hour %s times the number of adapters change places.");
 }
 
 void source_say_base_share(const struct source *source, struct notes *notes)
 {
     double share = source->scenario->workload.adapters.base_share;
-    char percent[NOTES_NUMBER_MAX];
+    char percent[NUMBER_TEXT_MAX];
 
     if (share > 0 && source->catalog.count > 0)
         notes_say(notes, "%s%% of the requests name no adapter.", notes_real(share * 100, percent));
@@ -71,14 +71,14 @@ void source_say_lengths(const struct source *source, struct notes *notes, bool p
         {prompt, "Prompt", &source->prompt, keys->prompt.trace_path},
         {output, "Output", &source->output, keys->output.trace_path},
     };
-    char rows[NOTES_NUMBER_MAX];
+    char rows[NUMBER_TEXT_MAX];
 
     for (size_t i = 0; i < ARRAY_COUNT(parts); i++) {
         if (!parts[i].wanted || parts[i].lengths->law != KEY_LENGTH_EMPIRICAL)
             continue;
         notes_say(notes, "%s lengths are drawn from the %s%s rows of %s that have any, each on its own.", parts[i].what,
                   parts[i].lengths->values_cut ? "first " : "",
-                  notes_count(parts[i].lengths->values_count, rows), parts[i].path);
+                  count_text(parts[i].lengths->values_count, rows), parts[i].path);
     }
 }
 
@@ -95,12 +95,12 @@ static void say_versions(const struct source *source, struct notes *notes)
 
 static void say_retries(const struct source *source, struct notes *notes)
 {
-    char lost[NOTES_NUMBER_MAX];
-    char bound[NOTES_NUMBER_MAX];
+    char lost[NUMBER_TEXT_MAX];
+    char bound[NUMBER_TEXT_MAX];
 
     if (source->retries_lost > 0)
         notes_say(notes, "%s clients did not try again, because %s (requests_max) others already waited to.",
-                  notes_count(source->retries_lost, lost), notes_count(source->retries.room, bound));
+                  count_text(source->retries_lost, lost), count_text(source->retries.room, bound));
 }
 
 /* Composed when asked, since the counts grow with the run. */

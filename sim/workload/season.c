@@ -34,11 +34,6 @@ static uint32_t day_of(double at_s)
     return (uint32_t)day;
 }
 
-double season_height(const struct season *season, double at_s)
-{
-    return season->height[day_of(at_s)] * day_height(season, fmod(at_s, SEASON_DAY_S));
-}
-
 double season_integral(const struct season *season, double at_s)
 {
     uint32_t today = day_of(at_s);

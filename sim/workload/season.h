@@ -19,8 +19,6 @@ struct season {
 };
 
 void season_init(struct season *season, double amplitude, double peak_h, double weekend_ratio);
-/* The rate at an instant, over the mean. */
-double season_height(const struct season *season, double at_s);
 /* Mean seconds from 0 to `at_s`. */
 double season_integral(const struct season *season, double at_s);
 /* The instant whose integral is `mean_s`; never before that of a smaller one by more than a nanosecond. */

@@ -52,9 +52,9 @@ static enum status generated_take(struct source *source, struct arrival *ret_arr
 
 static void say_process(const struct keys_arrivals *keys, struct notes *notes)
 {
-    char rate[NOTES_NUMBER_MAX];
-    char cv[NOTES_NUMBER_MAX];
-    char ratio[NOTES_NUMBER_MAX];
+    char rate[NUMBER_TEXT_MAX];
+    char cv[NUMBER_TEXT_MAX];
+    char ratio[NUMBER_TEXT_MAX];
 
     notes_real(keys->rate_per_s, rate);
     switch ((enum key_process)keys->process) {

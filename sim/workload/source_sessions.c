@@ -176,13 +176,13 @@ static void sessions_over(struct source *source, const struct arrival *arrival, 
 static void sessions_say(const struct source *source, struct notes *notes)
 {
     const struct keys_sessions *keys = &source->scenario->workload.sessions;
-    char users[NOTES_NUMBER_MAX];
-    char think_s[NOTES_NUMBER_MAX];
-    char turns[NOTES_NUMBER_MAX];
+    char users[NUMBER_TEXT_MAX];
+    char think_s[NUMBER_TEXT_MAX];
+    char turns[NUMBER_TEXT_MAX];
 
     notes_say(notes, "Closed loop: %s users wait for each answer and think %s s on average before they ask again, so a "
                      "slower fleet is asked less.",
-              notes_count(keys->users, users), notes_real(keys->think_s, think_s));
+              count_text(keys->users, users), notes_real(keys->think_s, think_s));
     notes_say(notes, "A session is with one adapter and has %s turns on average%s.", notes_real(keys->turns, turns),
               keys->grow_prompt ? "; each prompt contains the turns before it" : "");
     source_say_law(source, notes, "");

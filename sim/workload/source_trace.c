@@ -328,18 +328,18 @@ static enum status replay_take(struct source *source, struct arrival *ret_arriva
 static void say_rows(const struct replay *replay, struct notes *notes)
 {
     struct trace_info info = trace_info(replay->trace);
-    char count[NOTES_NUMBER_MAX];
+    char count[NUMBER_TEXT_MAX];
 
     if (replay->failed_rows > 0)
         notes_say(notes, "Rows left out because the trace says that the request failed: %s.",
-                  notes_count(replay->failed_rows, count));
+                  count_text(replay->failed_rows, count));
     trace_say_skips(&info, notes);
 }
 
 static void say_file(const struct source *source, const struct replay *replay, struct notes *notes)
 {
     const struct keys_trace *keys = &source->scenario->workload.trace;
-    char scale[NOTES_NUMBER_MAX];
+    char scale[NUMBER_TEXT_MAX];
 
     if (replay->fell_back)
         notes_say(notes, "Requests come from the trace %s, since %s does not exist.", keys->path_fallback, keys->path);
@@ -351,10 +351,10 @@ static void say_file(const struct source *source, const struct replay *replay, s
 
 static void say_adapters(const struct source *source, const struct replay *replay, struct notes *notes)
 {
-    char count[NOTES_NUMBER_MAX];
+    char count[NUMBER_TEXT_MAX];
 
     if ((replay->has & TRACE_HAS_ADAPTER) != 0) {
-        notes_say(notes, "The trace names the adapters: %s of them.", notes_count(replay->adapters.count, count));
+        notes_say(notes, "The trace names the adapters: %s of them.", count_text(replay->adapters.count, count));
         return;
     }
     if ((replay->has & TRACE_HAS_LORA_COUNT) != 0) {
@@ -370,12 +370,12 @@ static void replay_say(const struct source *source, struct notes *notes)
     const struct replay *replay = source->state;
     bool prompt = (replay->has & TRACE_HAS_PROMPT) == 0;
     bool output = (replay->has & TRACE_HAS_OUTPUT) == 0;
-    char count[NOTES_NUMBER_MAX];
+    char count[NUMBER_TEXT_MAX];
 
     say_file(source, replay, notes);
     say_adapters(source, replay, notes);
     if ((replay->has & TRACE_HAS_TENANT) != 0)
-        notes_say(notes, "The trace names the tenants: %s of them.", notes_count(replay->tenants.count, count));
+        notes_say(notes, "The trace names the tenants: %s of them.", count_text(replay->tenants.count, count));
     if (prompt || output)
         notes_say(notes, "The trace has no %s lengths: the scenario's law gives them.",
                   prompt && output ? "prompt and output" : prompt ? "prompt" : "output");

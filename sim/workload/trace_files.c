@@ -47,11 +47,11 @@ void trace_say_skips(const struct trace_info *info, struct notes *notes)
         TRACE_SKIPS(X)
 #undef X
     };
-    char count[NOTES_NUMBER_MAX];
+    char count[NUMBER_TEXT_MAX];
 
     for (uint32_t i = 0; i < TRACE_SKIP_COUNT; i++) {
         if (info->skipped[i] > 0)
             notes_say(notes, "%s met lines with: %s (%s).", i == TRACE_SKIP_PART ? "Reading" : "Lenient reading",
-                      reasons[i], notes_count(info->skipped[i], count));
+                      reasons[i], count_text(info->skipped[i], count));
     }
 }

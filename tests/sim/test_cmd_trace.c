@@ -309,7 +309,7 @@ static void help_names_every_format(void **state)
     }
     for (size_t i = 0; job_trace_format_at(i, &name, &about); i++)
         assert_has(spoken.output, about);
-    assert_has(spoken.output, "exit: 0 good, 1 the file is bad or cannot be read, 2 usage\n");
+    assert_has(spoken.output, "Exit codes: 0 done, 1 the file is bad or cannot be read, 2 wrong usage.\n");
 }
 
 int main(void)

@@ -123,8 +123,10 @@ static void quantised_weights_keep_their_embeddings_at_16_bits(void **state)
 static void serving_activations_follow_the_budget(void **state)
 {
     (void)state;
-    assert_int_equal(footprint_serving_activation_bytes(shape("llama-8b"), 2048),
+    assert_int_equal(footprint_serving_activation_bytes_gpu(shape("llama-8b"), 2048, 1),
                      UINT64_C(2048) * (4 * 4096 + 3 * 14336) * 2);
+    assert_int_equal(footprint_serving_activation_bytes_gpu(shape("llama-8b"), 2048, 4),
+                     UINT64_C(2048) * (4 * 4096 + 3 * 3584) * 2);
 }
 
 static void shapes_have_the_parameters_their_authors_publish(void **state)

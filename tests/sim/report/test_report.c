@@ -566,7 +566,7 @@ static void numbers_read_as_a_person_writes_them(void **state)
         text_duration(durations[i].value_ns, text);
         assert_string_equal(text, durations[i].text);
     }
-    text_count(UINT64_MAX, text);
+    count_text(UINT64_MAX, text);
     assert_string_equal(text, "18,446,744,073,709,551,615");
 }
 

@@ -7,6 +7,9 @@
 
 #include <jansson.h>
 
+#include "replica/command.h"
+#include "results/words.h"
+
 static int by_value(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a;
@@ -157,6 +160,37 @@ static void ratios_over_the_base_need_a_hundred_on_either_side(void **state)
         assert_int_equal(summary_got.tier_count[TIER_BASE], 100);
         assert_int_equal(summary_got.tier_count[TIER_STORE], 1);
     }
+}
+
+static void the_worst_refusal_of_a_reason_is_kept_with_its_arithmetic(void **state)
+{
+    (void)state;
+    static const struct refusal said[] = {{450, 143}, {9000, 150}, {300, 143}};
+    struct results *results = summary_run_open(summary_scenario());
+    char sentence[REFUSE_SENTENCE_MAX];
+
+    for (uint32_t i = 0; i < 4; i++) {
+        struct request_row row = summary_row(i, i * NS_PER_S, 0, 0);
+
+        row.status = REQUEST_REFUSED;
+        row.reason = i < 3 ? REFUSE_TOO_LONG : REFUSE_DRAINING;
+        if (i < 3) {
+            row.refuse_need = said[i].need;
+            row.refuse_have = said[i].have;
+        }
+        results_request(results, &row);
+    }
+    summary_run_close(results, 0, 10 * NS_PER_S, 10 * NS_PER_S);
+    assert_int_equal(summary_got.by_reason[REFUSE_TOO_LONG], 3);
+    assert_int_equal(summary_got.refusal_worst[REFUSE_TOO_LONG].need, 9000);
+    assert_int_equal(summary_got.refusal_worst[REFUSE_TOO_LONG].have, 150);
+    assert_int_equal(summary_got.refusal_worst[REFUSE_DRAINING].need, 0);
+    refuse_sentence(REFUSE_TOO_LONG, 9000, 150, sentence);
+    assert_string_equal(sentence, "needs 9000 KV blocks for its prompt and longest answer, the replica has 150");
+    refuse_sentence(REFUSE_DRAINING, 0, 0, sentence);
+    assert_string_equal(sentence, "the replica is draining");
+    refuse_sentence(REFUSE_COUNT, 0, 0, sentence);
+    assert_string_equal(sentence, "no reason is known");
 }
 
 /* Fast requests spend their time decoding, slow ones queueing: the bands must tell them apart. */
@@ -363,6 +397,7 @@ int main(void)
         cmocka_unit_test(one_token_answers_have_no_time_per_token),
         cmocka_unit_test(the_later_of_the_two_warm_ups_holds),
         cmocka_unit_test(goodput_asks_for_every_part_of_the_objective),
+        cmocka_unit_test(the_worst_refusal_of_a_reason_is_kept_with_its_arithmetic),
         cmocka_unit_test(ratios_over_the_base_need_a_hundred_on_either_side),
         cmocka_unit_test(blame_bands_are_of_the_requests_around_their_percentile),
         cmocka_unit_test(jain_is_one_for_equals_and_less_for_a_favourite),

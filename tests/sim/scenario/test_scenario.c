@@ -377,6 +377,8 @@ static void memory_adds_up(void **state)
     assert_true(memory.usable_bytes == 141e9 * 0.9);
     assert_true(memory.weights_bytes == (double)footprint_weights_bytes(&pool->shape) / 2);
     assert_true(memory.slots_bytes == 5e9);
+    /* 2,048 tokens: four widths of hidden whole on each GPU, three of the FFN cut in two, 2 bytes each. */
+    assert_true(memory.activations_bytes == 2048 * (4 * 5120 + 3 * 32768 / 2) * 2.0);
     assert_true(memory.kv_bytes == memory.usable_bytes - memory.weights_bytes - memory.slots_bytes -
                                        memory.activations_bytes - 1e9);
     /* 4 of 8 KV heads a GPU, 40 layers, 128 wide, keys and values of 2 bytes: 81,920 bytes a token and GPU. */

@@ -99,7 +99,7 @@ static void no_adapters_means_the_base_only(void **state)
         assert_true(adapter_is_base(take(source).adapter));
     assert_false(source_popular(source, 0, &adapter));
     assert_false(source_retired(source, &adapter));
-    assert_non_null(strstr(source_notes(source), "every request asks the base"));
+    assert_non_null(strstr(source_notes(source), "There are no adapters: every request asks the base."));
     source_close(source);
 }
 
