@@ -22,7 +22,7 @@ static void print_times(FILE *output, const char *name, const struct survey_leng
 
 static void print_gpus(FILE *output, const struct trace_info *info, const struct jobs_survey_result *result)
 {
-    char count[32];
+    char count[NUMBER_TEXT_MAX];
 
     if ((info->has & JOB_HAS_GPUS) == 0) {
         fprintf(output, "%-10s none in this format; a scenario gives them\n", "gpus");
@@ -43,7 +43,7 @@ static void print_gpus(FILE *output, const struct trace_info *info, const struct
 static void print_statuses(FILE *output, const struct jobs_survey_result *result)
 {
     const char *comma = "";
-    char count[32];
+    char count[NUMBER_TEXT_MAX];
 
     fprintf(output, "%-10s ", "status");
     for (size_t i = 0; i < JOB_ROW_STATUS_COUNT; i++) {
@@ -59,7 +59,7 @@ static void print_statuses(FILE *output, const struct jobs_survey_result *result
 static void print_jobs(FILE *output, const char *path, const struct trace_info *info,
                         const struct jobs_survey_result *result)
 {
-    char count[32];
+    char count[NUMBER_TEXT_MAX];
 
     fprintf(output, "%-10s %s\n%-10s %s (jobs)\n", "trace", path, "format", info->format);
     fprintf(output, "%-10s %s\n", "jobs", count_text(result->rows, count));
