@@ -1,5 +1,5 @@
 /* The fleet core's host. */
-#include "engine/internal.h"
+#include "engine/jobs.h"
 
 void fleet_deliver(struct sim *sim, struct fleet_event *event)
 {
@@ -47,6 +47,8 @@ static void perform(void *self, const struct fleet_event *event, const struct fl
     case FLEET_COMMAND_JOB_STOP:
     case FLEET_COMMAND_BASE_LOAD:
     case FLEET_COMMAND_BASE_DROP:
+        jobs_perform(sim, command);
+        break;
     case FLEET_COMMAND_NONE:
     case FLEET_COMMAND_COUNT:
         check(false && "a fleet core said nothing that exists");

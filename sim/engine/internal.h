@@ -16,12 +16,15 @@
 #include "replica/replica.h"
 #include "workload/source.h"
 
+struct sim_jobs;
+
 TURN(replica)
 TURN(node)
 TURN(fleet)
 
 enum actor_kind { ACTOR_STEP, ACTOR_COPY, ACTOR_STORE, ACTOR_FETCH, ACTOR_LOAD, ACTOR_TIMEOUT, ACTOR_REPORT, ACTOR_SAMPLE,
-                  ACTOR_ARRIVAL, ACTOR_REPLICA_TICK, ACTOR_NODE_TICK, ACTOR_FLEET_TICK };
+                  ACTOR_ARRIVAL, ACTOR_REPLICA_TICK, ACTOR_NODE_TICK, ACTOR_FLEET_TICK,
+                  ACTOR_JOB, ACTOR_BASE, ACTOR_BASE_DISK, ACTOR_BASE_STORE, ACTOR_FAULT, ACTOR_SPOT, ACTOR_JOB_ARRIVAL };
 #define ACTOR_INDEX_BITS 20
 
 enum request_phase { PHASE_FREE, PHASE_WAITING, PHASE_PREFILL, PHASE_DECODE, PHASE_LOST };
@@ -222,6 +225,7 @@ struct sim {
     int64_t last_arrival_ns;
     int64_t little_at_ns;
     struct run_facts facts;
+    struct sim_jobs *jobs;        /* NULL: the scenario has none; engine/jobs.h */
     bool failed;                  /* the source could not go on: its message says why */
     char journal_dir[1024];       /* of this variant */
     bool warming;                 /* the host tier is being filled before the run: no time passes */

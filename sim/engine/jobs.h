@@ -5,6 +5,7 @@
 
 #include "engine/internal.h"
 #include "results/jobs.h"
+#include "spot.h"
 #include "workload/jobs.h"
 
 enum sim_job_state {
@@ -64,6 +65,8 @@ struct sim_host_node {
     uint16_t gpu_mask;
     bool up;
     bool noticed;
+    uint8_t fault_phase;          /* of the entry that is armed */
+    uint32_t turn;                /* how often it came up: names its luck */
     uint16_t cached[PAGE_CACHE_BASES]; /* bases in host memory, the most recently read first */
     uint32_t cached_count;
     uint64_t on_disk;             /* bits by base: fetched from the store before */
@@ -106,7 +109,11 @@ struct sim_jobs {
     uint32_t bases_max;
     struct slots base_slots;
     uint64_t loads_total;
-    uint64_t base_bytes[POOLS_MAX + JOB_KINDS_MAX]; /* on each GPU, by base */
+    uint64_t base_bytes[POOLS_MAX + JOB_KINDS_MAX];    /* on each GPU, by base */
+    uint64_t weights_bytes[POOLS_MAX + JOB_KINDS_MAX]; /* of one copy */
+    struct spot_trace *spots[CAPACITY_MAX];            /* NULL: none */
+    struct spot_step spot_next[CAPACITY_MAX];
+    int64_t spot_offset_ns[CAPACITY_MAX];              /* of the trace's present repetition */
     struct sim_flavor flavors[CAPACITY_MAX];
     struct jobs_facts facts;
     int64_t *cost_nano;           /* [tenants + 1][CHARGE_COUNT] */
@@ -149,5 +156,7 @@ void base_finish(struct sim *sim);        /* rows of what is still there */
 /* jobs_faults.c */
 void faults_begin(struct sim *sim);
 void fault_due(struct sim *sim, uint32_t node, uint32_t generation);
+void spot_due(struct sim *sim, uint32_t flavor);
+enum status spots_open(struct sim *sim);
 
 #endif

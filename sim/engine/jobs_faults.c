@@ -4,7 +4,6 @@
 
 #include "base/hash.h"
 #include "engine/jobs.h"
-#include "spot.h"
 
 /* What comes next for a node. */
 enum fault_phase { FAULT_TAKE, FAULT_GONE, FAULT_FAIL, FAULT_RETURN };
@@ -141,8 +140,70 @@ void fault_due(struct sim *sim, uint32_t index, uint32_t generation)
     }
 }
 
+enum status spots_open(struct sim *sim)
+{
+    char message[TRACE_MESSAGE_MAX];
+    char path[2 * KEY_TEXT_MAX];
+
+    for (uint32_t i = 0; i < sim->scenario->capacity_count; i++) {
+        const struct keys_capacity *keys = &sim->scenario->capacity[i].keys;
+
+        if (!keys->spot || keys->spot_path[0] == 0)
+            continue;
+        scenario_path(sim->scenario, keys->spot_path, path);
+        if (spot_open(path, SPOT_AVAILABLE, &sim->jobs->spots[i], message) != STATUS_OK) {
+            fprintf(sim->errors, "%s\n", message);
+            return STATUS_INVALID;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The next change of what is available; a trace that ends begins anew. */
+static void arm_spot(struct sim *sim, uint32_t flavor)
+{
+    struct sim_jobs *jobs = sim->jobs;
+    struct spot_trace *trace = jobs->spots[flavor];
+
+    if (spot_next(trace, &jobs->spot_next[flavor]) != STATUS_OK) {
+        int64_t length_ns = max_i64(spot_info(trace).duration_ns, 1);
+
+        jobs->spot_offset_ns[flavor] += length_ns;
+        spot_rewind(trace);
+        if (spot_next(trace, &jobs->spot_next[flavor]) != STATUS_OK)
+            return;
+    }
+    sim_push(sim, max_i64(sim->now_ns, jobs->spot_offset_ns[flavor] + jobs->spot_next[flavor].at_ns), CLASS_FAULT, ACTOR_SPOT,
+             flavor, 0, 0);
+}
+
+/* So many nodes of the flavor are there from now on: the last ones go first. */
+void spot_due(struct sim *sim, uint32_t flavor)
+{
+    struct sim_jobs *jobs = sim->jobs;
+    uint32_t available = jobs->spot_next[flavor].available;
+    uint32_t number = 0;
+
+    for (uint32_t i = 0; i < jobs->nodes_count; i++) {
+        struct sim_host_node *node = &jobs->nodes[i];
+
+        if (node->flavor != flavor)
+            continue;
+        if (number >= available && node->up && !node->noticed)
+            notice(sim, i);
+        else if (number < available && !node->up)
+            come_up(sim, i);
+        number++;
+    }
+    arm_spot(sim, flavor);
+}
+
 void faults_begin(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->jobs->nodes_count; i++)
-        come_up(sim, i);
+        if (sim->jobs->spots[sim->jobs->nodes[i].flavor] == NULL)
+            come_up(sim, i);
+    for (uint32_t i = 0; i < sim->scenario->capacity_count; i++)
+        if (sim->jobs->spots[i] != NULL)
+            arm_spot(sim, i);
 }

@@ -35,6 +35,7 @@ static void size_bases(struct sim *sim)
         for (uint32_t k = 0; k < scenario->job_kinds_count; k++)
             if (scenario->job_kinds[k].base_index == kind->base_index)
                 least_gpus = min_u64(least_gpus, scenario->job_kinds[k].keys.gpus);
+        sim->jobs->weights_bytes[kind->base_index] = weights;
         sim->jobs->base_bytes[kind->base_index] = weights * 3 <= largest * 2 ? weights : div_up_u64(weights, least_gpus);
     }
 }
@@ -87,6 +88,8 @@ enum status jobs_open(struct sim *sim, struct jobs_config *ret_config)
     jobs->cost_nano = zeroed(((size_t)jobs->tenants + 1) * CHARGE_COUNT, sizeof(*jobs->cost_nano));
     open_nodes(sim);
     size_bases(sim);
+    if (spots_open(sim) != STATUS_OK)
+        return STATUS_INVALID;
     *ret_config = (struct jobs_config){
         .jobs_max = jobs->jobs_max,
         .tenants_max = jobs->tenants,
@@ -214,6 +217,8 @@ void jobs_close(struct sim *sim)
     if (jobs == NULL)
         return;
     job_source_close(jobs->source);
+    for (uint32_t i = 0; i < CAPACITY_MAX; i++)
+        spot_close(jobs->spots[i]);
     slots_free(&jobs->slots);
     slots_free(&jobs->base_slots);
     for (uint32_t i = 0; jobs->nodes != NULL && i < jobs->nodes_count; i++)

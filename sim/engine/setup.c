@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "engine/internal.h"
+#include "engine/jobs.h"
 #include "fleet/pack.h"
 #include "model/footprint.h"
 #include "node/pack.h"
@@ -226,8 +227,8 @@ static enum status setup_fleet(struct sim *sim)
     const struct keys_fleet *keys = &sim->scenario->fleet;
     struct fleet_config config = {
         .salt = hash_mix(sim->scenario->seed),
-        .replicas_max = sim->replicas_count,
-        .nodes_max = sim->nodes_count,
+        .replicas_max = max_u32(sim->replicas_count, 1),
+        .nodes_max = max_u32(sim->nodes_count, 1),
         .bases_max = sim->scenario->bases_count,
         .adapters_max = source_adapters_max(sim->source),
         .requests_max = sim->requests_max,
@@ -238,8 +239,11 @@ static enum status setup_fleet(struct sim *sim)
         .cool_milli = (uint32_t)(keys->cool_ratio * 1000 + 0.5),
         .rate_half_life_ns = (int64_t)(keys->rate_half_life_s * 1e9),
     };
-    size_t bytes = fleet_bytes(&config);
+    size_t bytes;
 
+    if (jobs_open(sim, &config.jobs) != STATUS_OK)
+        return STATUS_INVALID;
+    bytes = fleet_bytes(&config);
     sim->fleet_memory = zeroed(1, bytes);
     sim->fleet = fleet_create(sim->fleet_memory, bytes, &config);
     if (sim->options->journal_dir != NULL) {
@@ -273,6 +277,12 @@ static enum status make_journal_folder(struct sim *sim)
     return STATUS_OK;
 }
 
+/* Without requests the serving pools are not built. */
+static bool serves(const struct sim *sim)
+{
+    return sim->scenario->workload.source != KEY_SOURCE_NONE;
+}
+
 /* Which replica stands on which node: pools one after the other, nodes filled in order. */
 static enum status setup_cores(struct sim *sim)
 {
@@ -280,6 +290,8 @@ static enum status setup_cores(struct sim *sim)
     uint32_t replica_index = 0;
     uint32_t node_index = 0;
 
+    if (!serves(sim))
+        return STATUS_OK;
     for (uint32_t p = 0; p < scenario->pools_count; p++) {
         const struct keys_pool *keys = &scenario->pools[p].keys;
         uint32_t per_node = replicas_per_node(keys);
@@ -305,6 +317,8 @@ static enum status setup_cores(struct sim *sim)
 
 static void count_cores(struct sim *sim)
 {
+    if (!serves(sim))
+        return;
     for (uint32_t p = 0; p < sim->scenario->pools_count; p++) {
         const struct keys_pool *keys = &sim->scenario->pools[p].keys;
         uint32_t nodes = (uint32_t)div_up_u64(keys->replicas, replicas_per_node(keys));
@@ -322,7 +336,7 @@ static void choose_intervals(struct sim *sim)
     double rows_max = (double)scenario->sample_rows_max;
     double sample_s = scenario->sample_s;
 
-    while (scenario->duration_s / sample_s * sim->replicas_count > rows_max && sample_s < scenario->duration_s)
+    while (scenario->duration_s / sample_s * max_u32(sim->replicas_count, scenario->capacity_count) > rows_max && sample_s < scenario->duration_s)
         sample_s *= 2;
     sim->sample_every_ns = (int64_t)(sample_s * 1e9);
     sim->report_every_ns = (int64_t)(scenario->report_ms * 1e6);
@@ -352,8 +366,8 @@ enum status sim_setup(struct sim *sim)
     sim->loads = zeroed(sim->loads_max, sizeof(*sim->loads));
     sim->fetches = zeroed(sim->fetches_max, sizeof(*sim->fetches));
     slots_init(&sim->slots, sim->requests_max);
-    slots_init(&sim->load_slots, sim->loads_max);
-    slots_init(&sim->fetch_slots, sim->fetches_max);
+    slots_init(&sim->load_slots, max_u32(sim->loads_max, 1));
+    slots_init(&sim->fetch_slots, max_u32(sim->fetches_max, 1));
     queue_init(&sim->queue, 4096);
     choose_intervals(sim);
     if (setup_fleet(sim) != STATUS_OK || setup_cores(sim) != STATUS_OK)
@@ -363,6 +377,7 @@ enum status sim_setup(struct sim *sim)
     for (uint32_t i = 0; i < sim->nodes_count; i++)
         if (scenario->pools[sim->nodes[i].pool].keys.host_warm)
             warm_node(sim, &sim->nodes[i], &scenario->pools[sim->nodes[i].pool]);
+    jobs_announce(sim);
     return STATUS_OK;
 }
 
@@ -389,6 +404,7 @@ enum status sim_teardown(struct sim *sim)
         free(sim->nodes[i].memory);
         free(sim->nodes[i].fetch_flows);
     }
+    jobs_close(sim);
     source_close(sim->source);
     slots_free(&sim->slots);
     slots_free(&sim->load_slots);

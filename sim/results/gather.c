@@ -55,7 +55,7 @@ struct gather *gather_create(const struct scenario *scenario, uint32_t replicas_
     struct gather *gather = calloc(1, sizeof(*gather));
 
     check(gather != NULL);
-    check(replicas_count > 0 && tenants_count > 0);
+    check(tenants_count > 0);
     snprintf(gather->name, sizeof(gather->name), "%.*s", (int)sizeof(gather->name) - 1, scenario->name);
     snprintf(gather->variant, sizeof(gather->variant), "%.*s", (int)sizeof(gather->variant) - 1, scenario->variant);
     gather->seed = scenario->seed;
