@@ -452,15 +452,15 @@ static enum job_refuse_reason never_fits(const struct jobs *jobs, const struct j
     if (need_milli > ceiling_milli)
         return JOB_REFUSE_QUOTA;
     *ret_need = job->gpus;
-    *ret_have = devices_gang_largest(jobs->devices);
+    *ret_have = jobs->gang_largest;
     if (*ret_need > *ret_have)
         return JOB_REFUSE_GANG;
     *ret_need = bytes;
     if (job->isolation == ISOLATION_MIG) {
-        *ret_have = devices_slice_largest(jobs->devices);
+        *ret_have = jobs->slice_largest;
         return bytes > *ret_have || job->gpus > 1 ? JOB_REFUSE_ISOLATION : JOB_REFUSE_NONE;
     }
-    *ret_have = devices_bytes_largest(jobs->devices);
+    *ret_have = jobs->bytes_largest;
     return bytes > *ret_have ? JOB_REFUSE_MEMORY : JOB_REFUSE_NONE;
 }
 
@@ -689,6 +689,9 @@ static void gpus_up(struct jobs *jobs, const struct fleet_event *event)
 {
     devices_up(jobs->devices, event->gpus.node.value, event->gpus.gpu_mask, event->gpus.flavor, event->gpus.model,
                event->gpus.bytes);
+    jobs->bytes_largest = max_u64(jobs->bytes_largest, devices_bytes_largest(jobs->devices));
+    jobs->slice_largest = max_u64(jobs->slice_largest, devices_slice_largest(jobs->devices));
+    jobs->gang_largest = max_u32(jobs->gang_largest, devices_gang_largest(jobs->devices));
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (event->gpus.gpu_mask >> gpu & 1)
             ledger_gpu_up(jobs->ledger, (uint32_t)event->gpus.node.value * 16 + gpu, jobs->at_ns,

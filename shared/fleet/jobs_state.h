@@ -109,6 +109,9 @@ struct jobs {
     int64_t *gone_at_ns;        /* [nodes_max] of the last notice */
     uint32_t running_head;      /* jobs with a claim, the most recently placed first */
     uint32_t claim_due;         /* a claimer whose victims have all left; NONE_INDEX */
+    uint64_t bytes_largest;     /* of any GPU, slice and node that was ever there: what is gone may come back */
+    uint64_t slice_largest;
+    uint32_t gang_largest;
     uint32_t claims_open;       /* claimers that wait for victims to leave */
     uint32_t reservations;      /* held now */
     uint32_t *scratch_jobs;     /* [SCRATCH_JOBS] */
