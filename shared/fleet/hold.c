@@ -222,6 +222,7 @@ static void say_place(struct jobs *jobs, uint32_t slot)
     command->job_place.base.value = job->base;
     command->job_place.neighbours = (uint16_t)neighbours;
     command->job_place.clear = job->clear;
+    command->job_place.claimed_at_ns = job->placed_at_ns;
     jobs_said(jobs, command);
     job->state = JOB_PLACING;
 }

@@ -55,6 +55,7 @@ void fleet_config_pack(struct journal_words *words, const struct fleet_config *c
     FLEET_FIELDS(X)
 #undef X
     journal_put_name(words, config->route->name);
+    journal_put_name(words, config->scale != NULL ? config->scale->name : "");
     jobs_config_pack(words, &config->jobs);
 }
 
@@ -68,6 +69,10 @@ enum status fleet_config_unpack(struct journal_words *words, struct fleet_config
 #undef X
     journal_take_name(words, name);
     config.route = route_policy_find(name);
+    journal_take_name(words, name);
+    config.scale = name[0] == '\0' ? NULL : scale_policy_find(name);
+    if (name[0] != '\0' && config.scale == NULL)
+        return STATUS_NOT_FOUND;
     if (config.route == NULL || jobs_config_unpack(words, &config.jobs) != STATUS_OK)
         return STATUS_NOT_FOUND;
     *ret_config = config;

@@ -24,7 +24,8 @@ TURN(fleet)
 
 enum actor_kind { ACTOR_STEP, ACTOR_COPY, ACTOR_STORE, ACTOR_FETCH, ACTOR_LOAD, ACTOR_TIMEOUT, ACTOR_REPORT, ACTOR_SAMPLE,
                   ACTOR_ARRIVAL, ACTOR_REPLICA_TICK, ACTOR_NODE_TICK, ACTOR_FLEET_TICK,
-                  ACTOR_JOB, ACTOR_BASE, ACTOR_BASE_DISK, ACTOR_BASE_STORE, ACTOR_FAULT, ACTOR_SPOT, ACTOR_JOB_ARRIVAL };
+                  ACTOR_JOB, ACTOR_BASE, ACTOR_BASE_DISK, ACTOR_BASE_STORE, ACTOR_FAULT, ACTOR_SPOT, ACTOR_JOB_ARRIVAL,
+                  ACTOR_REPLICA };
 #define ACTOR_INDEX_BITS 20
 
 enum request_phase { PHASE_FREE, PHASE_WAITING, PHASE_PREFILL, PHASE_DECODE, PHASE_LOST };
@@ -111,6 +112,8 @@ struct sim_run {
 struct sim_replica {
     struct replica *core;
     void *memory;                 /* that the core lives in */
+    size_t memory_bytes;
+    struct replica_config config; /* of the core; each start makes a new one */
     struct sim *sim;
     struct replica_host host;
     struct replica_commands commands;
@@ -140,6 +143,14 @@ struct sim_replica {
     uint32_t requests_max;
     uint32_t block_shift;         /* a KV block has 1 << block_shift tokens */
     bool settling;
+    bool up;                      /* known to the fleet; a draining one still is */
+    uint64_t ask_command;         /* the REPLICA_START or REPLICA_DRAIN to answer; 0: none */
+    uint32_t generation;          /* of this stay */
+    int64_t held_from_ns;         /* its GPUs are its own since; while up or starting */
+    int64_t up_from_ns;
+    int64_t sampled_at_ns;
+    uint64_t hits_before;         /* of the cores of earlier stays */
+    uint64_t misses_before;
     struct replica_totals totals;
     struct replica_totals sampled;
     int64_t measured_busy_ns;     /* in the measured window, of steps that were reported */
@@ -227,6 +238,7 @@ struct sim {
     struct run_facts facts;
     struct sim_jobs *jobs;        /* NULL: the scenario has none; engine/jobs.h */
     bool failed;                  /* the source could not go on: its message says why */
+    bool journal_failed;          /* a replica's new journal could not be created: said already */
     char journal_dir[1024];       /* of this variant */
     bool warming;                 /* the host tier is being filled before the run: no time passes */
     uint64_t warming_command;     /* the FETCH to answer */
@@ -256,6 +268,23 @@ void replica_load_lost(struct sim *sim, uint32_t load);
 /* A fetch for the node has begun, or the store has given all of it: loads that wait for it know. */
 void replica_loads_fetching(struct sim *sim, uint32_t node, adapter_id adapter, bool given);
 void replica_load_due(struct sim *sim, uint32_t load, uint64_t ordinal);
+
+/* replicas.c: how they come and go */
+void replicas_announce(struct sim *sim);
+/* Opens the journal of this stay, where journals are written. */
+enum status replica_record(struct sim_replica *replica);
+void replica_start(struct sim *sim, const struct fleet_command *command);
+void replica_drain(struct sim *sim, const struct fleet_command *command);
+/* The replica's core has said so. */
+void replica_drained(struct sim_replica *replica);
+/* What was asked of it is done: it is up, or gone. */
+void replica_due(struct sim *sim, uint32_t index, uint64_t command);
+/* The end of the run: what those that are up held until now. */
+void replicas_finish(struct sim *sim, int64_t measured_until_ns);
+static inline replica_id replica_id_of(const struct sim_replica *replica)
+{
+    return replica_id_make(replica->generation, replica->index);
+}
 
 /* replica_run.c: the engine that the simulator pretends to be */
 void run_begin(struct sim_replica *replica, const struct replica_command *command);
@@ -295,5 +324,7 @@ void fleet_reports(struct sim *sim);
 
 /* sample.c */
 void sim_sample(struct sim *sim);
+/* Its last sample before it goes. */
+void sim_sample_replica(struct sim_replica *replica);
 
 #endif

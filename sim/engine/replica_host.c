@@ -189,6 +189,7 @@ static void perform(void *self, const struct replica_event *event, const struct 
         request_preempted(replica, command);
         break;
     case REPLICA_COMMAND_DRAINED:
+        replica_drained(replica);
         break;
     case REPLICA_COMMAND_NONE:
     case REPLICA_COMMAND_COUNT:

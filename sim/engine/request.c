@@ -108,7 +108,7 @@ static void tell_fleet_done(struct sim *sim, const struct sim_request *request, 
     memset(&event, 0, sizeof(event));
     event.kind = FLEET_EVENT_REQUEST_DONE;
     event.request_done.request = request_id_make(request->ordinal, slot);
-    event.request_done.replica = replica_id_make(0, request->replica);
+    event.request_done.replica = replica_id_of(&sim->replicas[request->replica]);
     event.request_done.prompt_tokens = request->arrival.prompt_tokens;
     event.request_done.output_tokens = request->output_tokens;
     event.request_done.tier_found = tier;

@@ -10,7 +10,6 @@
 #include "fleet/pack.h"
 #include "model/footprint.h"
 #include "node/pack.h"
-#include "replica/pack.h"
 #include "scenario/memory.h"
 
 /* A replica's core counts KV in 32 bits; a pool beyond this never fills. */
@@ -37,18 +36,6 @@ static void *zeroed(size_t count, size_t bytes)
 
     check(memory != NULL);
     return memory;
-}
-
-static void announce_replica(struct sim *sim, const struct sim_replica *replica)
-{
-    struct fleet_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.kind = FLEET_EVENT_REPLICA_UP;
-    event.replica_up.replica = replica_id_make(0, replica->index);
-    event.replica_up.node.value = (uint16_t)replica->node;
-    event.replica_up.base.value = (uint16_t)sim->scenario->pools[replica->pool].base_index;
-    fleet_deliver(sim, &event);
 }
 
 /* Versions that a core may know at once: two of each adapter may be in flight where they are replaced. */
@@ -110,6 +97,8 @@ static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct si
     }
     bytes = replica_bytes(&config);
     replica->memory = zeroed(1, bytes);
+    replica->memory_bytes = bytes;
+    replica->config = config;
     replica->core = replica_create(replica->memory, bytes, &config);
     replica->sim = sim;
     replica->pool = pool_index;
@@ -129,15 +118,8 @@ static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct si
     slots_init(&replica->slots, config.requests_max);
     step_model_init(&replica->model, &pool->profile, &pool->shape, replica->tp, adapter_modules(sim->scenario),
                     (enum lora_cost)pool->keys.lora_cost, pool->keys.step_jitter);
-    if (sim->options->journal_dir != NULL) {
-        struct journal_header header;
-        struct journal_words words = {.words = header.words};
-
-        journal_header_init(&header, JOURNAL_REPLICA, replica->index, sizeof(struct replica_event));
-        replica_config_pack(&words, &config);
-        if (recorder_open(sim->journal_dir, "replica", &header, sim->errors, &replica->recorder) != STATUS_OK)
-            return STATUS_IO;
-    }
+    if (replica_record(replica) != STATUS_OK)
+        return STATUS_IO;
     replica_host_init(replica);
     sim->facts.gpus += replica->tp;
     if (replica->index == 0) {
@@ -238,6 +220,7 @@ static enum status setup_fleet(struct sim *sim)
         .hot_share_milli = (uint32_t)(keys->hot_share * 1000 + 0.5),
         .cool_milli = (uint32_t)(keys->cool_ratio * 1000 + 0.5),
         .rate_half_life_ns = (int64_t)(keys->rate_half_life_s * 1e9),
+        .scale = scale_policy_find(keys->scale),
     };
     size_t bytes;
 
@@ -296,7 +279,7 @@ static enum status setup_cores(struct sim *sim)
         const struct keys_pool *keys = &scenario->pools[p].keys;
         uint32_t per_node = replicas_per_node(keys);
 
-        for (uint32_t left = (uint32_t)keys->replicas; left > 0;) {
+        for (uint32_t left = (uint32_t)pool_replicas_most(keys); left > 0;) {
             uint32_t here = min_u32(left, per_node);
 
             sim->nodes[node_index].index = node_index;
@@ -321,11 +304,11 @@ static void count_cores(struct sim *sim)
         return;
     for (uint32_t p = 0; p < sim->scenario->pools_count; p++) {
         const struct keys_pool *keys = &sim->scenario->pools[p].keys;
-        uint32_t nodes = (uint32_t)div_up_u64(keys->replicas, replicas_per_node(keys));
+        uint32_t nodes = (uint32_t)div_up_u64(pool_replicas_most(keys), replicas_per_node(keys));
 
-        sim->replicas_count += (uint32_t)keys->replicas;
+        sim->replicas_count += (uint32_t)pool_replicas_most(keys);
         sim->nodes_count += nodes;
-        sim->loads_max += (uint32_t)(keys->replicas * keys->loads_max);
+        sim->loads_max += (uint32_t)(pool_replicas_most(keys) * keys->loads_max);
         sim->fetches_max += (uint32_t)(nodes * keys->fetches_max);
     }
 }
@@ -372,8 +355,7 @@ enum status sim_setup(struct sim *sim)
     choose_intervals(sim);
     if (setup_fleet(sim) != STATUS_OK || setup_cores(sim) != STATUS_OK)
         return STATUS_INVALID;
-    for (uint32_t i = 0; i < sim->replicas_count; i++)
-        announce_replica(sim, &sim->replicas[i]);
+    replicas_announce(sim);
     for (uint32_t i = 0; i < sim->nodes_count; i++)
         if (scenario->pools[sim->nodes[i].pool].keys.host_warm)
             warm_node(sim, &sim->nodes[i], &scenario->pools[sim->nodes[i].pool]);

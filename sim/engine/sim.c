@@ -127,6 +127,9 @@ static void happen(struct sim *sim, const struct queue_entry *entry)
     case ACTOR_JOB_ARRIVAL:
         jobs_arrive(sim);
         break;
+    case ACTOR_REPLICA:
+        replica_due(sim, index, entry->ordinal);
+        break;
     }
 }
 
@@ -207,6 +210,7 @@ static void gather_facts(struct sim *sim, double began_s)
 
     facts->digest = digest_of(sim);
     end_unfinished(sim);
+    replicas_finish(sim, source_ends ? sim->last_arrival_ns : sim->arrivals_end_ns);
     jobs_finish(sim);
     /* The measured window ends where arrivals do: at duration_s, or earlier where the source had no more. */
     facts->arrivals_end_ns = sim->arrivals_end_ns;
@@ -254,6 +258,8 @@ enum status sim_run(const struct scenario *scenario, struct results_file *file, 
         if (results_close(sim.results, &sim.facts, ret_summary, errors) != STATUS_OK && status == STATUS_OK)
             status = STATUS_IO;
     }
+    if (sim.journal_failed)
+        status = STATUS_IO;
     if (sim_teardown(&sim) != STATUS_OK && status == STATUS_OK)
         status = STATUS_IO;
     return status;

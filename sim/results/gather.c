@@ -213,6 +213,13 @@ void gather_request(struct gather *gather, const struct request_row *row)
         completed_add(gather, row);
 }
 
+void gather_gap(struct gather *gather, uint32_t replica, int64_t until_ns)
+{
+    check(replica < gather->replicas_count);
+    check(until_ns >= gather->sampled_until_ns[replica]);
+    gather->sampled_until_ns[replica] = until_ns;
+}
+
 void gather_sample(struct gather *gather, const struct replica_sample *sample)
 {
     int64_t *until_ns;
@@ -356,7 +363,9 @@ static void rates_fill(const struct gather *gather, const struct flow_sum *sum, 
     summary->waiting_mean = part_of(sum->of[FLOW_WAITING_NS], sum->of[FLOW_SAMPLED_NS]);
     summary->waiting_max = sampled_s > 0 ? sum->waiting_max : NAN;
     summary->gpu_busy_share =
-        part_of(summary->facts.busy_ns * 1e-9, summary->measured_s * (double)gather->replicas_count);
+        part_of(summary->facts.busy_ns * 1e-9, summary->facts.replica_up_ns > 0
+                                                   ? summary->facts.replica_up_ns * 1e-9
+                                                   : summary->measured_s * (double)gather->replicas_count);
 }
 
 static void counts_fill(const struct gather *gather, struct summary *summary)

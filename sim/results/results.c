@@ -233,6 +233,11 @@ void results_request(struct results *results, const struct request_row *row)
         results_file_fail(results->file, "requests");
 }
 
+void results_replica_gap(struct results *results, uint32_t replica, int64_t until_ns)
+{
+    gather_gap(results->gather, replica, until_ns);
+}
+
 void results_sample(struct results *results, const struct replica_sample *sample)
 {
     struct columns *columns = results->samples;

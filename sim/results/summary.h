@@ -96,6 +96,10 @@ struct run_facts {
     uint64_t little_area_ns;    /* integral of the number in the system over the whole run: equals the sum of sojourns */
     uint64_t little_sum_ns;
     double busy_ns;             /* summed over replicas, in the measured window */
+    double replica_up_ns;       /* the same of being up, where replicas come and go; 0: all were, always */
+    uint64_t serving_gpu_ns;    /* GPU time that replicas held, starts and drains included, whole run */
+    uint64_t replica_starts;
+    uint64_t replica_drains;
     const char *notes;          /* of the source; copied */
     const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */
 };

@@ -124,6 +124,27 @@ static void check_slots(const struct checking *checking, uint32_t index)
     }
 }
 
+/* Replicas that come and go: a base's belong together, since it is the base's load that is looked at. */
+static void check_scale(const struct checking *checking, uint32_t index)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct keys_pool *pools = checking->draft->values.pools;
+    const struct keys_pool *keys = &pools[index];
+
+    for (uint32_t j = 0; j < scenario->pools_count; j++)
+        if (j != index && keys->replicas_max > 0 && scenario->pools[j].base_index == scenario->pools[index].base_index)
+            ERROR(checking, AT(&keys->replicas_max),
+                  "pool %u serves the same base: the replicas of a base can only come and go where one pool has them all", j);
+    if (keys->replicas_max > 0 && keys->replicas_min > keys->replicas_max)
+        ERROR(checking, AT(&keys->replicas_min, &keys->replicas_max), "replicas_min %llu is above replicas_max %llu",
+              (unsigned long long)keys->replicas_min, (unsigned long long)keys->replicas_max);
+    else if (keys->replicas_max > 0 && (keys->replicas < keys->replicas_min || keys->replicas > keys->replicas_max))
+        ERROR(checking, AT(&keys->replicas, &keys->replicas_max),
+              "replicas %llu, how many there are at the start, must lie between replicas_min %llu and replicas_max %llu",
+              (unsigned long long)keys->replicas, (unsigned long long)keys->replicas_min,
+              (unsigned long long)keys->replicas_max);
+}
+
 static void check_pools(const struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -140,7 +161,8 @@ static void check_pools(const struct checking *checking)
             check_slots(checking, i);
         }
         shares += pools[i].traffic_share;
-        replicas += pools[i].replicas;
+        check_scale(checking, i);
+        replicas += pool_replicas_most(&pools[i]);
         for (uint32_t j = 0; j < i; j++) {
             if (scenario->pools[j].base_index == scenario->pools[i].base_index &&
                 pools[j].traffic_share != pools[i].traffic_share)

@@ -8,7 +8,7 @@
  *   FLAG   bool                 true, false
  *   CHOICE uint32_t             index into `choices`, "a|b|c"; the enums below name them in the same order
  *   LIST   struct key_list      [8, 16, 32]
- *   EVICT, QUEUE, ROUTE, ORDER, PLACE  char[KEY_TEXT_MAX], a policy's name */
+ *   EVICT, QUEUE, ROUTE, ORDER, PLACE, SCALE  char[KEY_TEXT_MAX], a policy's name */
 #ifndef SCENARIO_KEYS_H
 #define SCENARIO_KEYS_H
 
@@ -52,7 +52,8 @@ struct key_list {
     X(COUNT, bound_add_count, "4", 0, 1e6, NULL, "see bound")                                                           \
     X(REAL, hot_share, "0.5", 0.01, 100, NULL, "an adapter gets another home for each such part of a replica's fair share of requests") \
     X(REAL, cool_ratio, "0.75", 0.01, 1, NULL, "and loses it below this part of the line it got it at")                 \
-    X(REAL, rate_half_life_s, "60", 0.1, 1e6, NULL, "of the request counters behind hot_share")
+    X(REAL, rate_half_life_s, "60", 0.1, 1e6, NULL, "of the request counters behind hot_share")                         \
+    X(SCALE, scale, "load", 0, 0, NULL, "how many replicas a base has, where pool.replicas_max lets them come and go")
 
 /* pool: the defaults of every pool, or the only pool; pools: a list of them. */
 #define POOL_KEYS(X)                                                                                                    \
@@ -88,7 +89,16 @@ struct key_list {
     X(COUNT, fetches_max, "16", 1, 4096, NULL, "adapters on their way from the store to a node at once")                \
     X(COUNT, fetch_connections, "8", 1, 1024, NULL, "connections an adapter is fetched over")                           \
     X(CHOICE, lora_cost, "ours", 0, 0, "ours|vllm|slora", "whose kernels a step pays for")                              \
-    X(REAL, step_jitter, "0", 0, 1, NULL, "relative width of a uniform noise on step times, hashed from replica and step")
+    X(REAL, step_jitter, "0", 0, 1, NULL, "relative width of a uniform noise on step times, hashed from replica and step") \
+    X(COUNT, replicas_max, "0", 0, 1024, NULL, "replicas come and go with the load, at most so many at once; 0: `replicas`, always") \
+    X(COUNT, replicas_min, "1", 1, 1024, NULL, "and never fewer than so many; `replicas` is how many there are at the start") \
+    X(REAL, target_outstanding, "32", 0.001, 1e6, NULL, "requests that one replica is meant to have, waiting ones included") \
+    X(REAL, scale_up_ratio, "1.2", 1, 100, NULL, "more replicas when there are more than so many times the target for each") \
+    X(REAL, scale_down_ratio, "0.7", 0, 1, NULL, "fewer when there are fewer than so many times the target for each")  \
+    X(REAL, scale_up_s, "10", 0.001, 1e6, NULL, "and it has been so for so long; the load is looked at four times in it") \
+    X(REAL, scale_down_s, "300", 0, 1e6, NULL, "the same, before replicas drain and leave")                             \
+    X(REAL, replica_start_s, "10", 0, 1e6, NULL, "process start of a replica, its base being there")                    \
+    X(REAL, base_bytes_per_s, "5e9", 1, 1e30, NULL, "a starting replica reads its part of the base so fast, each GPU")
 
 /* pool.step: overrides of the GPU profile's step model; -1: the profile's. */
 #define STEP_KEYS(X)                                                                                                    \
@@ -245,6 +255,7 @@ enum key_jobs_format { KEY_JOBS_SWF, KEY_JOBS_PHILLY, KEY_JOBS_GAVEL, KEY_JOBS_O
 #define KEY_TYPE_ROUTE(field) char field[KEY_TEXT_MAX]
 #define KEY_TYPE_ORDER(field) char field[KEY_TEXT_MAX]
 #define KEY_TYPE_PLACE(field) char field[KEY_TEXT_MAX]
+#define KEY_TYPE_SCALE(field) char field[KEY_TEXT_MAX]
 #define KEY_TYPE_COUNT(field) uint64_t field
 #define KEY_TYPE_REAL(field) double field
 #define KEY_TYPE_FLAG(field) bool field

@@ -107,6 +107,7 @@ static json_t *default_json(const struct key *key, const void *field)
     case KEY_ROUTE:
     case KEY_ORDER:
     case KEY_PLACE:
+    case KEY_SCALE:
         return json_string(field);
     }
     return NULL;

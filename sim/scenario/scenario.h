@@ -20,6 +20,12 @@ struct scenario_pool {
     uint32_t base_index;        /* bases are numbered by first appearance; pools of one base share the number */
 };
 
+/* Replicas that the pool may have at once. */
+static inline uint64_t pool_replicas_most(const struct keys_pool *keys)
+{
+    return keys->replicas_max > 0 ? keys->replicas_max : keys->replicas;
+}
+
 /* A kind of job with its names resolved. */
 struct scenario_job_kind {
     struct keys_job_kind keys;  /* named: kind-0, ... where the file does not */

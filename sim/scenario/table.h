@@ -17,7 +17,8 @@
     X(QUEUE, "the name of a queue policy")                  \
     X(ROUTE, "the name of a route policy")                  \
     X(ORDER, "the name of an order policy")                 \
-    X(PLACE, "the name of a place policy")
+    X(PLACE, "the name of a place policy")                  \
+    X(SCALE, "the name of a scale policy")
 enum key_kind {
 #define X(kind, wants) KEY_##kind,
     KEY_KINDS(X)
