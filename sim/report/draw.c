@@ -2,6 +2,7 @@
  * poorer, so nothing here stops a report. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +37,9 @@ static _Noreturn void gnuplot_become(const char *work)
     int out = chdir(work) == 0 ? open("data/gnuplot.log", O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
 
     if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        _exit(126);
+    /* Texts are UTF-8 and numbers have points, whatever the caller's locale; on a bare machine there is none. */
+    if (setenv("LC_ALL", "C.UTF-8", 1) != 0)
         _exit(126);
     execvp(program, arguments);
     _exit(errno == ENOENT ? 127 : 126);
