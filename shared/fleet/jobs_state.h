@@ -157,8 +157,8 @@ struct jobs {
     struct known_base *bases;
     struct known_tenant *tenants;
     int64_t *gone_at_ns;        /* [nodes_max] of the last notice */
-    uint32_t claim_due;         /* a claimer whose victims have all left; NONE_INDEX */
     uint32_t claim_node;        /* where the next search for victims begins */
+    uint32_t stopping;          /* jobs that were told to stop and have not left */
     uint32_t claimers_count;
     uint32_t claimers[CLAIMERS_MAX]; /* jobs that wait for their victims to leave */
     uint32_t reserved_count;
@@ -219,9 +219,8 @@ void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int
 void claims_run(struct jobs *jobs, uint32_t only_class);
 /* The job that `slot` was stopped for has one victim fewer to wait for. */
 void claim_victim_left(struct jobs *jobs, uint32_t slot);
-/* The claimer whose victims have all left starts on what was kept for it, before anybody else is looked at. */
-void claim_let_in(struct jobs *jobs);
-void claims_place_early(struct jobs *jobs);
+/* Claimers whose victims have left start on what was kept for them, before anybody else is looked at. */
+void claims_let_in(struct jobs *jobs);
 /* Nobody is stopped for it any more; those who are being stopped are not asked to go on: their checkpoints are made. */
 void claim_forget(struct jobs *jobs, uint32_t slot);
 /* Something has changed that may make stopping somebody possible. */

@@ -336,6 +336,7 @@ static void carry_out(struct jobs *jobs, uint32_t slot, const struct victims *vi
 {
     struct job *job = &jobs->jobs[slot];
 
+    jobs->cycle_due = jobs->cycle_due || job->reserved; /* that is open to others again */
     reserve_forget(jobs, slot);
     pending_remove(jobs, slot);
     job->victims_left = victims->count;
@@ -369,8 +370,6 @@ static void claim_close(struct jobs *jobs, uint32_t slot)
     job->claimer_at = NONE_INDEX;
     job->victims_left = 0;
     devices_unearmark(jobs->devices, slot);
-    if (jobs->claim_due == slot)
-        jobs->claim_due = NONE_INDEX;
 }
 
 void claim_forget(struct jobs *jobs, uint32_t slot)
@@ -389,28 +388,53 @@ static bool claim_place(struct jobs *jobs, uint32_t slot)
     place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, true);
     if (place.kind == PLACE_NONE || quota_need_milli(jobs, job, &place) != job->quota_milli || !jobs_has_room(jobs, place.victims + 2))
         return false;
-    if ((job->flags & JOB_PREEMPTIBLE) == 0 && quota_borrowed(jobs->quota, job->tenant, job->flavor) > 0)
-        return false; /* a limit has shrunk meanwhile */
     claim_close(jobs, slot);
     job_take_place(jobs, slot, &place);
     return true;
 }
 
-void claim_let_in(struct jobs *jobs)
+/* Is the quota that it took in advance free by now? Other claimers' is not theirs before their victims have left, either. */
+static bool quota_is_there(struct jobs *jobs, const struct job *job)
 {
-    uint32_t slot = jobs->claim_due;
+    bool there;
 
-    if (slot == NONE_INDEX || claim_place(jobs, slot))
-        return;
-    claim_forget(jobs, slot); /* the plan did not come true: a GPU was lost, or a limit changed */
-    pending_insert(jobs, slot);
+    for (uint32_t i = 0; i < jobs->claimers_count; i++) {
+        const struct job *other = &jobs->jobs[jobs->claimers[i]];
+
+        quota_give(jobs->quota, other->tenant, other->flavor, other->quota_milli);
+    }
+    there = job->quota_milli <= quota_available(jobs->quota, job->tenant, job->flavor) &&
+            ((job->flags & JOB_PREEMPTIBLE) || quota_used(jobs->quota, job->tenant, job->flavor) + job->quota_milli <=
+                                                   quota_nominal(jobs->quota, job->tenant, job->flavor));
+    for (uint32_t i = 0; i < jobs->claimers_count; i++) {
+        const struct job *other = &jobs->jobs[jobs->claimers[i]];
+
+        quota_take_over(jobs->quota, other->tenant, other->flavor, other->quota_milli);
+    }
+    return there;
 }
 
-/* Somebody else may leave before its victims do. */
-void claims_place_early(struct jobs *jobs)
+/* Before its victims have left, if somebody else has; and when they have. */
+static bool claim_try(struct jobs *jobs, uint32_t slot)
+{
+    const struct job *job = &jobs->jobs[slot];
+    bool there = quota_is_there(jobs, job);
+
+    if (there && claim_place(jobs, slot))
+        return true;
+    if (job->victims_left > 0 || (!there && jobs->stopping > 0))
+        return false;
+    /* The plan did not come true: a GPU was lost, or a limit changed. */
+    jobs->totals.claims_failed++;
+    claim_forget(jobs, slot);
+    pending_insert(jobs, slot);
+    return true;
+}
+
+void claims_let_in(struct jobs *jobs)
 {
     for (uint32_t i = 0; i < jobs->claimers_count;)
-        if (!claim_place(jobs, jobs->claimers[i]))
+        if (!claim_try(jobs, jobs->claimers[i]))
             i++;
 }
 
@@ -423,9 +447,7 @@ void claim_victim_left(struct jobs *jobs, uint32_t slot)
         return;
     claimer = &jobs->jobs[victim->claimer];
     check(claimer->state == JOB_PENDING && claimer->victims_left > 0);
-    check(jobs->claim_due == NONE_INDEX);
-    if (--claimer->victims_left == 0)
-        jobs->claim_due = victim->claimer;
+    claimer->victims_left--;
     victim->claimer = NONE_INDEX;
 }
 
@@ -521,7 +543,7 @@ void claims_run(struct jobs *jobs, uint32_t only_class)
                 gather_claimer(jobs, at);
     }
     order_build(jobs);
-    while ((class = order_pop(jobs, &rank)) != NONE_INDEX && !jobs->cycle_due) {
+    while ((class = order_pop(jobs, &rank)) != NONE_INDEX) {
         uint32_t left = jobs->classes[class].count - 1;
 
         if (failures == FAILURES_A_CYCLE || jobs->claimers_count == CLAIMERS_MAX) {
