@@ -255,7 +255,8 @@ void job_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place
         pending_remove(jobs, slot);
     if (job->quota_milli == 0)
         quota_charge(jobs, slot, place.flavor, quota_need_milli(jobs, job, &place), false);
-    job->borrowed = quota_borrowed(jobs->quota, job->tenant, place.flavor) > 0;
+    /* Usage may be above nominal by what claimers have taken in advance. */
+    job->borrowed = (job->flags & JOB_PREEMPTIBLE) && quota_borrowed(jobs->quota, job->tenant, place.flavor) > 0;
     if (job->borrowed)
         jobs->tenants[job->tenant].marked_milli[job->flavor] += job->quota_milli;
     if (place.kind == PLACE_LOAD && place.slice == 0)

@@ -47,6 +47,7 @@ static void check_quota(const struct jobs *jobs)
         for (uint16_t flavor = 0; known->known && flavor < jobs->config.flavors_max; flavor++) {
             int64_t held_milli = 0;
             int64_t marked_milli = 0;
+            int64_t claimed_milli = 0;
 
             for (uint32_t slot = known->running_head; slot != NONE_INDEX; slot = jobs->jobs[slot].running_next)
                 if (jobs->jobs[slot].flavor == flavor) {
@@ -56,8 +57,9 @@ static void check_quota(const struct jobs *jobs)
                 }
             for (uint32_t i = 0; i < jobs->claimers_count; i++)
                 if (jobs->jobs[jobs->claimers[i]].tenant == tenant && jobs->jobs[jobs->claimers[i]].flavor == flavor)
-                    held_milli += jobs->jobs[jobs->claimers[i]].quota_milli;
-            check(held_milli == quota_used(jobs->quota, tenant, flavor));
+                    claimed_milli += jobs->jobs[jobs->claimers[i]].quota_milli;
+            check(claimed_milli == known->claimed_milli[flavor]);
+            check(held_milli + claimed_milli == quota_used(jobs->quota, tenant, flavor));
             check(marked_milli == known->marked_milli[flavor]);
         }
     }

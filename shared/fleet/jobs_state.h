@@ -113,6 +113,7 @@ struct known_tenant {
     int64_t nominal_milli[FLAVORS_MAX];   /* what it could take within its nominal quota */
     int64_t available_milli[FLAVORS_MAX]; /* and with what it may borrow */
     int64_t marked_milli[FLAVORS_MAX];    /* held by jobs that are marked as borrowed */
+    int64_t claimed_milli[FLAVORS_MAX];   /* taken in advance by its claimers */
 };
 
 /* What a class is sorted by. */

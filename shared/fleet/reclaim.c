@@ -35,9 +35,11 @@ static bool eligible_in_time(const struct jobs *jobs, const struct claim *claim,
     if ((claim->own_flavors >> victim->flavor & 1) == 0)
         return false;
     /* Beyond what is marked as borrowed a tenant is only when its limit has shrunk. */
-    int64_t over_milli = quota_borrowed(jobs->quota, victim->tenant, victim->flavor);
+    const struct known_tenant *tenant = &jobs->tenants[victim->tenant];
+    int64_t held_milli = quota_used(jobs->quota, victim->tenant, victim->flavor) - tenant->claimed_milli[victim->flavor];
 
-    return over_milli > (victim->borrowed ? 0 : jobs->tenants[victim->tenant].marked_milli[victim->flavor]);
+    return held_milli - (victim->borrowed ? 0 : tenant->marked_milli[victim->flavor]) >
+           quota_nominal(jobs->quota, victim->tenant, victim->flavor);
 }
 
 /* I11 */
@@ -345,6 +347,7 @@ static void carry_out(struct jobs *jobs, uint32_t slot, const struct victims *vi
     job->claimer_at = jobs->claimers_count;
     jobs->claimers[jobs->claimers_count++] = slot;
     quota_charge(jobs, slot, place->flavor, quota_need_milli(jobs, job, place), true);
+    jobs->tenants[job->tenant].claimed_milli[job->flavor] += job->quota_milli;
     devices_earmark(jobs->devices, place->node, place->gpu_mask, slot, 0);
     for (uint32_t i = 0; i < victims->count; i++) {
         struct job *victim = &jobs->jobs[victims->slots[i]];
@@ -368,6 +371,7 @@ static void claim_close(struct jobs *jobs, uint32_t slot)
     jobs->claimers[job->claimer_at] = last;
     jobs->jobs[last].claimer_at = job->claimer_at;
     job->claimer_at = NONE_INDEX;
+    jobs->tenants[job->tenant].claimed_milli[job->flavor] -= job->quota_milli;
     job->victims_left = 0;
     devices_unearmark(jobs->devices, slot);
 }
@@ -404,8 +408,10 @@ static bool quota_is_there(struct jobs *jobs, const struct job *job)
         quota_give(jobs->quota, other->tenant, other->flavor, other->quota_milli);
     }
     there = job->quota_milli <= quota_available(jobs->quota, job->tenant, job->flavor) &&
-            ((job->flags & JOB_PREEMPTIBLE) || quota_used(jobs->quota, job->tenant, job->flavor) + job->quota_milli <=
-                                                   quota_nominal(jobs->quota, job->tenant, job->flavor));
+            ((job->flags & JOB_PREEMPTIBLE) ||
+             quota_used(jobs->quota, job->tenant, job->flavor) - jobs->tenants[job->tenant].marked_milli[job->flavor] +
+                     job->quota_milli <=
+                 quota_nominal(jobs->quota, job->tenant, job->flavor));
     for (uint32_t i = 0; i < jobs->claimers_count; i++) {
         const struct job *other = &jobs->jobs[jobs->claimers[i]];
 
@@ -509,6 +515,7 @@ static bool claim_for(struct jobs *jobs, uint32_t slot)
         return false;
     }
     claim.ask.flavors = flavors_of(jobs, job->flags);
+    claim.ask.end_estimate_ns = NEVER_NS; /* it starts when its victims have left: no backfill before a reservation */
     claim.own_flavors = own_flavors(jobs, job->tenant, quota_need_milli(jobs, job, NULL));
     place = devices_find_without(jobs->devices, &claim.ask, NULL, 0);
     claim.room = place.kind != PLACE_NONE;

@@ -104,7 +104,7 @@ static int64_t need_of(const struct trial *trial, uint32_t slot)
     if (spec->job.isolation != ISOLATION_MIG)
         return spec->job.gpus * 500;
     if (!devices_claimed(jobs_devices(fleet_jobs(trial->fleet)), slot, &place))
-        return 125;
+        return view_of(trial, slot).claims ? 1000 : 125; /* a claimer's slice is not known outside: at most all of it */
     return 125 * (int64_t)devices_slice_eighths(jobs_devices(fleet_jobs(trial->fleet)), &place);
 }
 
@@ -463,7 +463,7 @@ static void cancel(struct trial *trial)
     uint32_t slot = (uint32_t)below(trial, JOBS);
     struct fleet_event event = event_of(FLEET_EVENT_JOB_CANCEL);
 
-    if (!trial->jobs[slot].used)
+    if (!trial->jobs[slot].used || (trial->calm && view_of(trial, slot).state != JOB_PENDING))
         return;
     event.job_progress.job = trial->jobs[slot].spec.job.job;
     step(trial, &event);
@@ -493,6 +493,8 @@ static void an_end(struct trial *trial)
     uint32_t slot = (uint32_t)below(trial, JOBS);
     uint64_t dice = below(trial, 10);
 
+    for (uint32_t i = 0; i < JOBS && !(trial->jobs[slot].used && trial->jobs[slot].placed); i++)
+        slot = (slot + 1) % JOBS;
     if (trial->jobs[slot].used && trial->jobs[slot].placed)
         ended(trial, slot, dice == 0 ? JOB_FAILED : dice == 1 ? JOB_LOST : JOB_SUCCEEDED);
 }
@@ -672,7 +674,7 @@ static void something(struct trial *trial)
     trial->step++;
     if (dice < 250)
         submit(trial);
-    else if (dice < 650)
+    else if (dice < 600)
         answer(trial, !trial->calm && below(trial, 20) == 0);
     else if (dice < 780)
         an_end(trial);
@@ -680,7 +682,7 @@ static void something(struct trial *trial)
         a_checkpoint(trial);
     else if (dice < 950)
         time_passes(trial);
-    else if (dice < 970 && !trial->calm)
+    else if (dice < 970)
         cancel(trial);
     else if (dice < 990 && !trial->calm)
         a_node(trial);
