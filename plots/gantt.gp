@@ -8,7 +8,6 @@ top = 0.875
 bottom = 0.105
 tall = (top - bottom - gap * (panels - 1)) / panels
 base_colour(b) = word(variant_colours, 1 + int(b) % words(variant_colours))
-number(text) = int("0x".text[2:7]) + 0
 rgb(b) = int("0x".(base_colour(b)[2:7]))
 clear(c, part) = int(part * 255) * 16777216 + c
 set xrange [gantt_from_s / time_unit_s:gantt_until_s / time_unit_s]
@@ -30,7 +29,7 @@ do for [p=1:panels] {
     set tmargin at screen top - (p - 1) * (tall + gap)
     set bmargin at screen top - (p - 1) * (tall + gap) - tall
     set ytics ("" 0)
-    do for [r=1:gantt_rows:every_row] { if (r <= |gantt_gpu|) { set ytics add (gantt_gpu[r] (r - 1)) } }
+    do for [r=1:gantt_rows:every_row] { set ytics add (gantt_gpu[(p - 1) * gantt_rows + r] (r - 1)) }
     if (panels > 1) { set ylabel label(v) } else { set ylabel "node/GPU" }
     if (p < panels) { set format x ""; set xlabel "" } else { set format x "%g"; set xlabel "simulated time (".time_unit.")" }
     plot "data/gantt.dat" index (3 * (p - 1) + 1) using ($1 / time_unit_s):3:($1 / time_unit_s):($2 / time_unit_s):($3 - 0.42):($3 + 0.42):(clear(rgb($4), 0.72)) \

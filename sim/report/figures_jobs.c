@@ -357,6 +357,16 @@ static void bases_script(const struct draft *draft, const struct jobs_summary *j
     }
 }
 
+/* Names of a panel's rows: node/GPU. */
+static void gpus_script(const struct draft *draft, const struct extracted_jobs *jobs, uint32_t first, uint32_t rows)
+{
+    for (uint32_t i = 0; i < rows; i++)
+        if (i < jobs->rows_count)
+            fprintf(draft->script, "gantt_gpu[%u] = '%u/%u'\n", first + i + 1, jobs->row_gpu[i] / 16, jobs->row_gpu[i] % 16);
+        else
+            fprintf(draft->script, "gantt_gpu[%u] = ''\n", first + i + 1);
+}
+
 /* "The first 64 of 128 GPUs, 12 h from the end of the warm-up." */
 static void gantt_subtitle(const struct extracted_jobs *jobs, double from_s, double until_s, uint32_t left_out, char *ret_text,
                            size_t bytes)
@@ -407,9 +417,9 @@ static void gantt_write(struct draft *draft)
     gantt_subtitle(first, first->window_from_s, until_s, left_out, subtitle, sizeof(subtitle));
     bases_script(draft, &draft->summaries[variants[0]].jobs);
     fprintf(draft->script, "gantt_rows = %u\ngantt_from_s = %.9g\ngantt_until_s = %.9g\narray gantt_gpu[%u]\n", rows,
-            first->window_from_s, until_s, max_u32(first->rows_count, 1));
-    for (uint32_t i = 0; i < first->rows_count; i++)
-        fprintf(draft->script, "gantt_gpu[%u] = '%u/%u'\n", i + 1, first->row_gpu[i] / 16, first->row_gpu[i] % 16);
+            first->window_from_s, until_s, panels * rows);
+    for (uint32_t i = 0; i < panels; i++)
+        gpus_script(draft, &draft->extracted[variants[i]].jobs, i * rows, rows);
     draft_time_axis(draft, until_s);
     draft_figure(draft, FIGURE_GANTT, subtitle);
 }
