@@ -237,7 +237,7 @@ static void drop_holding(struct jobs *jobs, uint32_t holding)
     said(jobs, command);
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (about.gpu_mask >> gpu & 1)
-            ledger_base_off(jobs->ledger, (uint32_t)about.node * 16 + gpu, jobs->at_ns, about.base);
+            ledger_base_off(jobs->ledger, (uint32_t)about.node * 16 + gpu, jobs->at_ns, (uint16_t)holding);
     devices_drop(jobs->devices, holding);
     jobs->totals.base_drops++;
 }
@@ -246,17 +246,20 @@ static uint32_t begin_load(struct jobs *jobs, const struct job *job, const struc
 {
     const struct known_base *base = &jobs->bases[job->base];
     struct fleet_command *command = say(jobs, FLEET_COMMAND_BASE_LOAD, 0);
+    uint32_t holding;
 
     command->base_load.base.value = job->base;
     command->base_load.node.value = place->node;
     command->base_load.gpu_mask = place->gpu_mask;
     command->base_load.bytes = base->bytes;
     said(jobs, command);
+    /* The ledger knows copies of bases: a gang's and a single GPU's may meet on one GPU. */
+    holding = devices_hold(jobs->devices, job->base, base->bytes, place->node, place->gpu_mask, base->load_ns);
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (place->gpu_mask >> gpu & 1)
-            ledger_base_on(jobs->ledger, gpu_number(place, gpu), jobs->at_ns, job->base, base->bytes, true);
+            ledger_base_on(jobs->ledger, gpu_number(place, gpu), jobs->at_ns, (uint16_t)holding, base->bytes, true);
     jobs->totals.base_loads++;
-    return devices_hold(jobs->devices, job->base, base->bytes, place->node, place->gpu_mask, base->load_ns);
+    return holding;
 }
 
 static void say_place(struct jobs *jobs, uint32_t slot)
@@ -327,7 +330,8 @@ void job_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place
     job->attempt++;
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (place.gpu_mask >> gpu & 1)
-            ledger_claim_on(jobs->ledger, gpu_number(&place, gpu), jobs->at_ns, slot, job->tenant, job->base,
+            ledger_claim_on(jobs->ledger, gpu_number(&place, gpu), jobs->at_ns, slot, job->tenant,
+                            place.slice == 0 ? (uint16_t)place.holding : LEDGER_NO_BASE,
                             place.slice == 0 ? job->bytes : job->bytes + ask.base_bytes, 0, job->borrowed);
     link_running(jobs, slot);
     job->wait = JOB_WAIT_NONE;
@@ -667,7 +671,7 @@ static void base_loaded(struct jobs *jobs, const struct fleet_event *event)
         devices_loaded(jobs->devices, holding);
         for (uint16_t gpu = 0; gpu < 16; gpu++)
             if (mask >> gpu & 1)
-                ledger_base_ready(jobs->ledger, (uint32_t)node * 16 + gpu, jobs->at_ns, base);
+                ledger_base_ready(jobs->ledger, (uint32_t)node * 16 + gpu, jobs->at_ns, (uint16_t)holding);
         for (uint32_t i = 0, slot; (slot = devices_job_at(jobs->devices, node, (uint16_t)first, i)) != NONE_INDEX; i++)
             if (jobs->jobs[slot].state == JOB_BASE_WAIT && jobs->jobs[slot].base == base) {
                 jobs->jobs[slot].wait = JOB_WAIT_NONE;

@@ -1,6 +1,5 @@
 #include "sim/engine/jobs_rig.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "support.h"
@@ -179,8 +178,7 @@ static void check_money(const struct scenario *scenario, const struct jobs_run *
     int64_t rows_nano = 0;
     uint64_t count;
     int64_t *amounts = jobs_column(run, "ledger/amount_nano", &count);
-    double hours = (double)run->summary.facts.end_ns / 3600e9;
-    double most = 0;
+    int64_t most_nano = 0;
     bool steady = true;
 
     for (uint32_t i = 0; i <= jobs->tenants_count; i++)
@@ -192,14 +190,15 @@ static void check_money(const struct scenario *scenario, const struct jobs_run *
     for (uint32_t i = 0; i < scenario->capacity_count; i++) {
         const struct keys_capacity *keys = &scenario->capacity[i].keys;
 
-        most += (double)(keys->nodes * keys->gpus_per_node) * hours * keys->price_per_h * 1e9;
+        int64_t price_nano = (int64_t)(keys->price_per_h * 1e9 + 0.5);
+
+        most_nano += (int64_t)(keys->nodes * keys->gpus_per_node) *
+                     (int64_t)((uint128)(uint64_t)price_nano * (uint64_t)run->summary.facts.end_ns / 3600000000000u);
         steady = steady && !keys->spot && keys->fail_mean_h <= 0;
     }
-    /* GPUs are paid for while they are there, not less and not more; 1e-9 units are lost only to the last rounding. */
-    if (steady && fabs((double)jobs->cost_total_nano - most) > most * 1e-12 + 2)
-        fail_msg("the bill is %lld, GPU time at its price %.0f", (long long)jobs->cost_total_nano, most);
-    if ((double)jobs->cost_total_nano > most * (1 + 1e-12) + 2)
-        fail_msg("the bill is %lld, all GPUs all the time cost %.0f", (long long)jobs->cost_total_nano, most);
+    /* A GPU is paid for while it is there, to the last unit. */
+    if (steady ? jobs->cost_total_nano != most_nano : jobs->cost_total_nano > most_nano)
+        fail_msg("the bill is %lld, all GPUs all the time cost %lld", (long long)jobs->cost_total_nano, (long long)most_nano);
     free(amounts);
 }
 
@@ -213,14 +212,19 @@ static void check_population(const struct jobs_run *run, const struct job_row *r
     uint64_t step = count > 2000 ? samples / 50 + 1 : 1;
 
     for (uint64_t i = 0; i < samples; i += step) {
-        int64_t inside = 0;
+        int64_t least = 0;
+        int64_t most = 0; /* with those that come or leave at this very instant */
 
-        for (uint64_t k = 0; k < count; k++)
-            inside += rows[k].submitted_ns <= at_ns[i] && (rows[k].ended_ns < 0 || rows[k].ended_ns > at_ns[i]) &&
-                      rows[k].outcome != JOB_OUTCOME_REFUSED && rows[k].outcome != JOB_OUTCOME_OVERLOAD;
-        if (inside != pending[i] + running[i])
-            fail_msg("at %lld ns rows say that %lld jobs are there, the core %lld + %lld", (long long)at_ns[i],
-                     (long long)inside, (long long)pending[i], (long long)running[i]);
+        for (uint64_t k = 0; k < count; k++) {
+            const struct job_row *row = &rows[k];
+            bool stays = row->outcome != JOB_OUTCOME_REFUSED && row->outcome != JOB_OUTCOME_OVERLOAD;
+
+            least += stays && row->submitted_ns < at_ns[i] && (row->ended_ns < 0 || row->ended_ns > at_ns[i]);
+            most += stays && row->submitted_ns <= at_ns[i] && (row->ended_ns < 0 || row->ended_ns >= at_ns[i]);
+        }
+        if (pending[i] + running[i] < least || pending[i] + running[i] > most)
+            fail_msg("at %lld ns rows say that %lld to %lld jobs are there, the core %lld + %lld", (long long)at_ns[i],
+                     (long long)least, (long long)most, (long long)pending[i], (long long)running[i]);
     }
     free(at_ns);
     free(pending);
