@@ -159,20 +159,26 @@ static enum found find_place(struct jobs *jobs, const struct job *job, uint32_t 
 
     for (uint32_t i = 0; i < ARRAY_COUNT(rooms_milli); i++) {
         ask.flavors = open & flavors_with(jobs, rooms_milli[i], need_milli);
-        if (ask.flavors == 0 || ask.flavors == before)
+        if (found == NO_PLACE && ask.flavors == before)
             continue;
         before = ask.flavors;
-        *ret_place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
-        if (ret_place->kind == PLACE_NONE)
-            found = NO_PLACE;
-        else if (quota_need_milli(jobs, job, ret_place) <= rooms_milli[i][ret_place->flavor])
-            return FOUND;
+        while (ask.flavors != 0) {
+            *ret_place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
+            if (ret_place->kind == PLACE_NONE) {
+                found = NO_PLACE;
+                break;
+            }
+            if (quota_need_milli(jobs, job, ret_place) <= rooms_milli[i][ret_place->flavor])
+                return FOUND;
+            ask.flavors &= ~(1u << ret_place->flavor);
+        }
     }
     return found;
 }
 
-/* A job with a reservation starts on it as soon as it can, before the cycle asks who else could. */
-static void place_reserved(struct jobs *jobs)
+/* A job with a reservation starts on it as soon as it can, before the cycle asks who else could; and when all others are
+ * served, wherever there is room with what is kept for it. */
+static void place_reserved(struct jobs *jobs, bool anywhere)
 {
     for (uint32_t i = 0; i < jobs->reserved_count;) {
         uint32_t slot = jobs->reserved[i];
@@ -180,8 +186,9 @@ static void place_reserved(struct jobs *jobs)
         struct devices_place place;
 
         if (jobs->classes[job->class].root == slot && jobs_has_room(jobs, COMMANDS_MAX / 2) &&
-            find_place(jobs, job, flavors_of(jobs, job->flags), &place) == FOUND && place.node == job->place.node &&
-            (place.gpu_mask & ~job->place.gpu_mask) == 0 && jobs_has_room(jobs, place.victims + 2))
+            find_place(jobs, job, flavors_of(jobs, job->flags), &place) == FOUND &&
+            (anywhere || (place.node == job->place.node && (place.gpu_mask & job->place.gpu_mask) != 0)) &&
+            jobs_has_room(jobs, place.victims + 2))
             job_take_place(jobs, slot, &place); /* the list is shorter now: the same i again */
         else
             i++;
@@ -268,8 +275,8 @@ void cycle_run(struct jobs *jobs, uint32_t only_class)
     if (jobs->totals.pending == 0)
         return;
     if (only_class == NONE_INDEX) {
-        claims_place_early(jobs);
-        place_reserved(jobs);
+        claims_let_in(jobs);
+        place_reserved(jobs, false);
     }
     gather(jobs, only_class);
     while (jobs->alive > 0 && (class = order_pop(jobs, &rank)) != NONE_INDEX) {
@@ -289,6 +296,7 @@ void cycle_run(struct jobs *jobs, uint32_t only_class)
             return;
         }
     }
+    place_reserved(jobs, true);
     claims_run(jobs, only_class);
     reserve_run(jobs);
 }

@@ -113,6 +113,7 @@ void quota_discharge(struct jobs *jobs, uint32_t slot)
 
 /* --- bases ----------------------------------------------------------------------------------------------------------- */
 
+/* A GPU may hold a base twice, for gangs of two sizes: to the ledger a base is its holding. */
 static uint32_t gpu_number(uint16_t node, uint16_t gpu)
 {
     return (uint32_t)node * 16 + gpu;
@@ -130,7 +131,7 @@ void holding_drop(struct jobs *jobs, uint32_t holding)
     jobs_said(jobs, command);
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (about.gpu_mask >> gpu & 1)
-            ledger_base_off(jobs->ledger, gpu_number(about.node, gpu), jobs->at_ns, about.base);
+            ledger_base_off(jobs->ledger, gpu_number(about.node, gpu), jobs->at_ns, (uint16_t)holding);
     devices_drop(jobs->devices, holding);
     jobs->totals.base_drops++;
 }
@@ -139,17 +140,19 @@ static uint32_t begin_load(struct jobs *jobs, const struct job *job, const struc
 {
     const struct known_base *base = &jobs->bases[job->base];
     struct fleet_command *command = jobs_say(jobs, FLEET_COMMAND_BASE_LOAD, 0);
+    uint32_t holding;
 
     command->base_load.base.value = job->base;
     command->base_load.node.value = place->node;
     command->base_load.gpu_mask = place->gpu_mask;
     command->base_load.bytes = base->bytes;
     jobs_said(jobs, command);
+    holding = devices_hold(jobs->devices, job->base, base->bytes, place->node, place->gpu_mask, base->load_ns);
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (place->gpu_mask >> gpu & 1)
-            ledger_base_on(jobs->ledger, gpu_number(place->node, gpu), jobs->at_ns, job->base, base->bytes, true);
+            ledger_base_on(jobs->ledger, gpu_number(place->node, gpu), jobs->at_ns, (uint16_t)holding, base->bytes, true);
     jobs->totals.base_loads++;
-    return devices_hold(jobs->devices, job->base, base->bytes, place->node, place->gpu_mask, base->load_ns);
+    return holding;
 }
 
 /* --- on and off ------------------------------------------------------------------------------------------------------ */
@@ -247,12 +250,14 @@ void job_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place
         victims[i] = devices_victim_at(jobs->devices, i);
     for (uint32_t i = 0; i < place.victims; i++)
         holding_drop(jobs, victims[i]);
+    jobs->cycle_due = jobs->cycle_due || job->reserved; /* what was kept for it is open to others */
     reserve_forget(jobs, slot);
     if (job->class != NONE_INDEX)
         pending_remove(jobs, slot);
     if (job->quota_milli == 0)
         quota_charge(jobs, slot, place.flavor, quota_need_milli(jobs, job, &place), false);
-    job->borrowed = quota_borrowed(jobs->quota, job->tenant, place.flavor) > 0;
+    /* Usage may be above nominal by what claimers have taken in advance. */
+    job->borrowed = (job->flags & JOB_PREEMPTIBLE) && quota_borrowed(jobs->quota, job->tenant, place.flavor) > 0;
     if (job->borrowed)
         jobs->tenants[job->tenant].marked_milli[job->flavor] += job->quota_milli;
     if (place.kind == PLACE_LOAD && place.slice == 0)
@@ -268,7 +273,7 @@ void job_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (place.gpu_mask >> gpu & 1)
             ledger_claim_on(jobs->ledger, gpu_number(place.node, gpu), jobs->at_ns, slot, job->tenant,
-                            place.slice == 0 ? job->base : LEDGER_NO_BASE,
+                            place.slice == 0 ? (uint16_t)place.holding : LEDGER_NO_BASE,
                             place.slice == 0 ? job->bytes : job->bytes + ask.base_bytes, 0, job->borrowed);
     link_running(jobs, slot);
     jobs->totals.pending--;
@@ -287,6 +292,7 @@ void job_leave_place(struct jobs *jobs, uint32_t slot)
     int64_t held_ns = gpu_time_ns(job, jobs->at_ns - job->placed_at_ns);
 
     unlink_running(jobs, slot);
+    jobs->stopping -= job->state == JOB_STOPPING;
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (place.gpu_mask >> gpu & 1)
             ledger_claim_off(jobs->ledger, gpu_number(place.node, gpu), jobs->at_ns, slot);
@@ -326,7 +332,7 @@ void holding_ready(struct jobs *jobs, uint32_t holding)
     devices_loaded(jobs->devices, holding);
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (about.gpu_mask >> gpu & 1)
-            ledger_base_ready(jobs->ledger, gpu_number(about.node, gpu), jobs->at_ns, about.base);
+            ledger_base_ready(jobs->ledger, gpu_number(about.node, gpu), jobs->at_ns, (uint16_t)holding);
     for (uint32_t i = 0; (slot = devices_job_at(jobs->devices, about.node, first, i)) != NONE_INDEX; i++)
         if (jobs->jobs[slot].state == JOB_BASE_WAIT && jobs->jobs[slot].place.holding == holding)
             say_place(jobs, slot);

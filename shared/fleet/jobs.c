@@ -57,6 +57,7 @@ static struct parts parts_of(const struct jobs_config *config)
     check(config->jobs_max >= 1 && config->jobs_max <= REQUEST_SLOTS_MAX);
     check(config->flavors_max >= 1 && config->flavors_max <= FLAVORS_MAX);
     check(config->sharers_max >= 1 && config->sharers_max <= SHARERS_MAX);
+    check(config->holdings_max < LEDGER_NO_BASE);
     check(config->victims_max <= VICTIMS_MAX);
     check(config->eta_milli[1] == 1000);
     for (uint32_t k = 1; k <= config->sharers_max; k++)
@@ -120,7 +121,6 @@ struct jobs *jobs_create(void *memory, size_t memory_bytes, const struct jobs_co
     jobs->gone_at_ns = (void *)(bytes + parts.gone);
     jobs->reserved = (void *)(bytes + parts.reserved);
     jobs->scratch_jobs = (void *)(bytes + parts.scratch);
-    jobs->claim_due = NONE_INDEX;
     jobs->hope_at_ns = NEVER_NS;
     jobs->hopes = 1;
     pending_init(jobs);
@@ -140,6 +140,7 @@ void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int
     command->job_stop.by_ns = by_ns;
     jobs_said(jobs, command);
     job->state = JOB_STOPPING;
+    jobs->stopping++;
     jobs->totals.reclaims += reason == JOB_STOP_RECLAIM;
     jobs->totals.preempts += reason == JOB_STOP_PREEMPT;
     jobs->totals.notices += reason == JOB_STOP_NOTICE;
@@ -216,7 +217,6 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
     uint32_t slot = job_slot(event->job.job);
     enum job_refuse_reason reason;
     struct job *job;
-    uint64_t loads;
     uint64_t need;
     uint64_t have;
     bool paid;
@@ -269,11 +269,10 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
     }
     paid = load_pays(jobs, job);
     enqueue(jobs, slot);
-    loads = jobs->totals.base_loads;
     /* Others were tried when something last changed, and nothing has: only its own class can have become placeable. Unless its
-     * work makes a load pay, or its load brings others a base. */
+     * work makes a load pay, or it brings others a base, or a GPU to share, or drops what stood in the way. */
     cycle_run(jobs, jobs->cycle_due || paid != load_pays(jobs, job) ? NONE_INDEX : job->class);
-    if (jobs->totals.base_loads != loads && jobs->config.sharers_max > 1)
+    if (job->state != JOB_PENDING)
         cycle_run(jobs, NONE_INDEX);
 }
 
@@ -320,7 +319,6 @@ static void end(struct jobs *jobs, uint32_t slot)
 static void after_release(struct jobs *jobs)
 {
     claims_hope(jobs);
-    claim_let_in(jobs);
     cycle_run(jobs, NONE_INDEX);
 }
 

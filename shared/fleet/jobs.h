@@ -55,6 +55,7 @@ struct job_view {
     int64_t deadline_at_ns;         /* NEVER_NS: none; reported, it changes no order */
     int64_t remaining_ns;           /* GPU time alone, from the last durable point */
     uint32_t attempt;               /* how often it was placed */
+    bool claims;                    /* PENDING: others are being stopped for it */
     uint32_t tenant;
     uint16_t flavor;
     bool borrowed;
@@ -62,6 +63,7 @@ struct job_view {
 struct jobs_totals {
     uint64_t submitted, refused, started, succeeded, failed, cancelled, lost;
     uint64_t reclaims, preempts, notices; /* JOB_STOPs said */
+    uint64_t claims_failed;         /* jobs were stopped for one that then could not start: a GPU was lost, a limit changed */
     uint64_t base_loads, base_drops, base_hits; /* placements that found their base there */
     uint64_t pending, running;
 };

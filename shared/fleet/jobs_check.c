@@ -27,7 +27,7 @@ static void check_job(const struct jobs *jobs, uint32_t slot)
         return;
     check(job_slot(job->id) == slot);
     check(job->remaining_ns >= 0 && job->remaining_ns <= job->size_ns);
-    check((job->claimer_at != NONE_INDEX) == (job->victims_left > 0));
+    check(job->victims_left == 0 || job->claimer_at != NONE_INDEX);
     check((job->class != NONE_INDEX) == (job->state == JOB_PENDING && job->claimer_at == NONE_INDEX));
     check(job->claimer_at == NONE_INDEX || (jobs->claimers[job->claimer_at] == slot && job->quota_milli > 0));
     check(!job->reserved || job->class != NONE_INDEX);
@@ -47,6 +47,7 @@ static void check_quota(const struct jobs *jobs)
         for (uint16_t flavor = 0; known->known && flavor < jobs->config.flavors_max; flavor++) {
             int64_t held_milli = 0;
             int64_t marked_milli = 0;
+            int64_t claimed_milli = 0;
 
             for (uint32_t slot = known->running_head; slot != NONE_INDEX; slot = jobs->jobs[slot].running_next)
                 if (jobs->jobs[slot].flavor == flavor) {
@@ -56,8 +57,9 @@ static void check_quota(const struct jobs *jobs)
                 }
             for (uint32_t i = 0; i < jobs->claimers_count; i++)
                 if (jobs->jobs[jobs->claimers[i]].tenant == tenant && jobs->jobs[jobs->claimers[i]].flavor == flavor)
-                    held_milli += jobs->jobs[jobs->claimers[i]].quota_milli;
-            check(held_milli == quota_used(jobs->quota, tenant, flavor));
+                    claimed_milli += jobs->jobs[jobs->claimers[i]].quota_milli;
+            check(claimed_milli == known->claimed_milli[flavor]);
+            check(held_milli + claimed_milli == quota_used(jobs->quota, tenant, flavor));
             check(marked_milli == known->marked_milli[flavor]);
         }
     }
@@ -73,7 +75,6 @@ static void check_claimers(const struct jobs *jobs)
     for (uint32_t slot = 0; slot < jobs->config.jobs_max; slot++)
         victims -= jobs->jobs[slot].state != JOB_FREE && jobs->jobs[slot].claimer != NONE_INDEX;
     check(victims == 0);
-    check(jobs->claim_due == NONE_INDEX);
     check(jobs->reserved_count <= jobs->config.reservations_max);
     for (uint32_t i = 0; i < jobs->reserved_count; i++)
         check(jobs->jobs[jobs->reserved[i]].reserved);
@@ -84,15 +85,18 @@ static void check_totals(const struct jobs *jobs)
     uint64_t pending = 0;
     uint64_t running = 0;
     uint32_t reserved = 0;
+    uint32_t stopping = 0;
 
     for (uint32_t slot = 0; slot < jobs->config.jobs_max; slot++) {
         pending += jobs->jobs[slot].state == JOB_PENDING;
         running += holds_gpus(&jobs->jobs[slot]);
+        stopping += jobs->jobs[slot].state == JOB_STOPPING;
         reserved += jobs->jobs[slot].state == JOB_PENDING && jobs->jobs[slot].reserved;
     }
     check(pending == jobs->totals.pending);
     check(running == jobs->totals.running);
     check(reserved == jobs->reserved_count);
+    check(stopping == jobs->stopping);
     for (uint32_t base = 0; base < jobs->config.bases_max; base++) {
         uint128 work_ns = 0;
 

@@ -113,6 +113,7 @@ struct known_tenant {
     int64_t nominal_milli[FLAVORS_MAX];   /* what it could take within its nominal quota */
     int64_t available_milli[FLAVORS_MAX]; /* and with what it may borrow */
     int64_t marked_milli[FLAVORS_MAX];    /* held by jobs that are marked as borrowed */
+    int64_t claimed_milli[FLAVORS_MAX];   /* taken in advance by its claimers */
 };
 
 /* What a class is sorted by. */
@@ -137,6 +138,9 @@ struct jobs {
     bool cycle_due;             /* a cycle was cut short by the limit of commands */
     bool leave_due;             /* so was telling jobs to leave GPUs that will be gone */
     struct jobs_totals totals;
+    uint64_t bytes_largest;     /* of any GPU, slice and node that was ever there: what is gone may come back */
+    uint64_t slice_largest;
+    uint32_t gang_largest;
     struct devices *devices;
     struct quota *quota;
     struct ledger *ledger;
@@ -157,11 +161,8 @@ struct jobs {
     struct known_base *bases;
     struct known_tenant *tenants;
     int64_t *gone_at_ns;        /* [nodes_max] of the last notice */
-    uint32_t claim_due;         /* a claimer whose victims have all left; NONE_INDEX */
-    uint64_t bytes_largest;     /* of any GPU, slice and node that was ever there: what is gone may come back */
-    uint64_t slice_largest;
-    uint32_t gang_largest;
     uint32_t claim_node;        /* where the next search for victims begins */
+    uint32_t stopping;          /* jobs that were told to stop and have not left */
     uint32_t claimers_count;
     uint32_t claimers[CLAIMERS_MAX]; /* jobs that wait for their victims to leave */
     uint32_t reserved_count;
@@ -222,9 +223,8 @@ void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int
 void claims_run(struct jobs *jobs, uint32_t only_class);
 /* The job that `slot` was stopped for has one victim fewer to wait for. */
 void claim_victim_left(struct jobs *jobs, uint32_t slot);
-/* The claimer whose victims have all left starts on what was kept for it, before anybody else is looked at. */
-void claim_let_in(struct jobs *jobs);
-void claims_place_early(struct jobs *jobs);
+/* Claimers whose victims have left start on what was kept for them, before anybody else is looked at. */
+void claims_let_in(struct jobs *jobs);
 /* Nobody is stopped for it any more; those who are being stopped are not asked to go on: their checkpoints are made. */
 void claim_forget(struct jobs *jobs, uint32_t slot);
 /* Something has changed that may make stopping somebody possible. */

@@ -18,6 +18,8 @@ static bool has_quota(const struct jobs *jobs, const struct job *job)
 
 static enum job_wait wait_of(const struct jobs *jobs, const struct job *job)
 {
+    enum job_wait wait;
+
     if (job->state == JOB_BASE_WAIT)
         return JOB_WAIT_BASE_LOADING;
     if (job->state != JOB_PENDING)
@@ -26,7 +28,11 @@ static enum job_wait wait_of(const struct jobs *jobs, const struct job *job)
         return JOB_WAIT_CAPACITY; /* others are leaving for it */
     if (!has_quota(jobs, job))
         return JOB_WAIT_QUOTA;
-    return (enum job_wait)jobs->shapes[jobs->classes[job->class].shape].wait;
+    wait = (enum job_wait)jobs->shapes[jobs->classes[job->class].shape].wait;
+    if (wait != JOB_WAIT_ORDER || jobs->cycle_due)
+        return wait;
+    /* A place there is: it takes more quota than the least, or a load that does not pay yet. */
+    return load_pays(jobs, job) ? JOB_WAIT_QUOTA : JOB_WAIT_CAPACITY;
 }
 
 static bool would_fit_as(const struct jobs *jobs, const struct job *job, uint32_t keeper)
@@ -68,6 +74,7 @@ struct job_view jobs_view(const struct jobs *jobs, job_id id)
         .deadline_at_ns = job->deadline_at_ns,
         .remaining_ns = job->remaining_ns,
         .attempt = job->attempt,
+        .claims = job->claimer_at != NONE_INDEX,
         .tenant = job->tenant,
         .flavor = job->flavor,
         .borrowed = job->borrowed,

@@ -35,9 +35,11 @@ static bool eligible_in_time(const struct jobs *jobs, const struct claim *claim,
     if ((claim->own_flavors >> victim->flavor & 1) == 0)
         return false;
     /* Beyond what is marked as borrowed a tenant is only when its limit has shrunk. */
-    int64_t over_milli = quota_borrowed(jobs->quota, victim->tenant, victim->flavor);
+    const struct known_tenant *tenant = &jobs->tenants[victim->tenant];
+    int64_t held_milli = quota_used(jobs->quota, victim->tenant, victim->flavor) - tenant->claimed_milli[victim->flavor];
 
-    return over_milli > (victim->borrowed ? 0 : jobs->tenants[victim->tenant].marked_milli[victim->flavor]);
+    return held_milli - (victim->borrowed ? 0 : tenant->marked_milli[victim->flavor]) >
+           quota_nominal(jobs->quota, victim->tenant, victim->flavor);
 }
 
 /* I11 */
@@ -336,6 +338,7 @@ static void carry_out(struct jobs *jobs, uint32_t slot, const struct victims *vi
 {
     struct job *job = &jobs->jobs[slot];
 
+    jobs->cycle_due = jobs->cycle_due || job->reserved; /* that is open to others again */
     reserve_forget(jobs, slot);
     pending_remove(jobs, slot);
     job->victims_left = victims->count;
@@ -344,6 +347,7 @@ static void carry_out(struct jobs *jobs, uint32_t slot, const struct victims *vi
     job->claimer_at = jobs->claimers_count;
     jobs->claimers[jobs->claimers_count++] = slot;
     quota_charge(jobs, slot, place->flavor, quota_need_milli(jobs, job, place), true);
+    jobs->tenants[job->tenant].claimed_milli[job->flavor] += job->quota_milli;
     devices_earmark(jobs->devices, place->node, place->gpu_mask, slot, 0);
     for (uint32_t i = 0; i < victims->count; i++) {
         struct job *victim = &jobs->jobs[victims->slots[i]];
@@ -367,10 +371,9 @@ static void claim_close(struct jobs *jobs, uint32_t slot)
     jobs->claimers[job->claimer_at] = last;
     jobs->jobs[last].claimer_at = job->claimer_at;
     job->claimer_at = NONE_INDEX;
+    jobs->tenants[job->tenant].claimed_milli[job->flavor] -= job->quota_milli;
     job->victims_left = 0;
     devices_unearmark(jobs->devices, slot);
-    if (jobs->claim_due == slot)
-        jobs->claim_due = NONE_INDEX;
 }
 
 void claim_forget(struct jobs *jobs, uint32_t slot)
@@ -389,28 +392,55 @@ static bool claim_place(struct jobs *jobs, uint32_t slot)
     place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, true);
     if (place.kind == PLACE_NONE || quota_need_milli(jobs, job, &place) != job->quota_milli || !jobs_has_room(jobs, place.victims + 2))
         return false;
-    if ((job->flags & JOB_PREEMPTIBLE) == 0 && quota_borrowed(jobs->quota, job->tenant, job->flavor) > 0)
-        return false; /* a limit has shrunk meanwhile */
     claim_close(jobs, slot);
     job_take_place(jobs, slot, &place);
     return true;
 }
 
-void claim_let_in(struct jobs *jobs)
+/* Is the quota that it took in advance free by now? Other claimers' is not theirs before their victims have left, either. */
+static bool quota_is_there(struct jobs *jobs, const struct job *job)
 {
-    uint32_t slot = jobs->claim_due;
+    bool there;
 
-    if (slot == NONE_INDEX || claim_place(jobs, slot))
-        return;
-    claim_forget(jobs, slot); /* the plan did not come true: a GPU was lost, or a limit changed */
-    pending_insert(jobs, slot);
+    for (uint32_t i = 0; i < jobs->claimers_count; i++) {
+        const struct job *other = &jobs->jobs[jobs->claimers[i]];
+
+        quota_give(jobs->quota, other->tenant, other->flavor, other->quota_milli);
+    }
+    there = job->quota_milli <= quota_available(jobs->quota, job->tenant, job->flavor) &&
+            ((job->flags & JOB_PREEMPTIBLE) ||
+             quota_used(jobs->quota, job->tenant, job->flavor) - jobs->tenants[job->tenant].marked_milli[job->flavor] +
+                     job->quota_milli <=
+                 quota_nominal(jobs->quota, job->tenant, job->flavor));
+    for (uint32_t i = 0; i < jobs->claimers_count; i++) {
+        const struct job *other = &jobs->jobs[jobs->claimers[i]];
+
+        quota_take_over(jobs->quota, other->tenant, other->flavor, other->quota_milli);
+    }
+    return there;
 }
 
-/* Somebody else may leave before its victims do. */
-void claims_place_early(struct jobs *jobs)
+/* Before its victims have left, if somebody else has; and when they have. */
+static bool claim_try(struct jobs *jobs, uint32_t slot)
+{
+    const struct job *job = &jobs->jobs[slot];
+    bool there = quota_is_there(jobs, job);
+
+    if (there && claim_place(jobs, slot))
+        return true;
+    if (job->victims_left > 0 || (!there && jobs->stopping > 0))
+        return false;
+    /* The plan did not come true: a GPU was lost, or a limit changed. */
+    jobs->totals.claims_failed++;
+    claim_forget(jobs, slot);
+    pending_insert(jobs, slot);
+    return true;
+}
+
+void claims_let_in(struct jobs *jobs)
 {
     for (uint32_t i = 0; i < jobs->claimers_count;)
-        if (!claim_place(jobs, jobs->claimers[i]))
+        if (!claim_try(jobs, jobs->claimers[i]))
             i++;
 }
 
@@ -423,9 +453,7 @@ void claim_victim_left(struct jobs *jobs, uint32_t slot)
         return;
     claimer = &jobs->jobs[victim->claimer];
     check(claimer->state == JOB_PENDING && claimer->victims_left > 0);
-    check(jobs->claim_due == NONE_INDEX);
-    if (--claimer->victims_left == 0)
-        jobs->claim_due = victim->claimer;
+    claimer->victims_left--;
     victim->claimer = NONE_INDEX;
 }
 
@@ -487,6 +515,7 @@ static bool claim_for(struct jobs *jobs, uint32_t slot)
         return false;
     }
     claim.ask.flavors = flavors_of(jobs, job->flags);
+    claim.ask.end_estimate_ns = NEVER_NS; /* it starts when its victims have left: no backfill before a reservation */
     claim.own_flavors = own_flavors(jobs, job->tenant, quota_need_milli(jobs, job, NULL));
     place = devices_find_without(jobs->devices, &claim.ask, NULL, 0);
     claim.room = place.kind != PLACE_NONE;
@@ -521,7 +550,7 @@ void claims_run(struct jobs *jobs, uint32_t only_class)
                 gather_claimer(jobs, at);
     }
     order_build(jobs);
-    while ((class = order_pop(jobs, &rank)) != NONE_INDEX && !jobs->cycle_due) {
+    while ((class = order_pop(jobs, &rank)) != NONE_INDEX) {
         uint32_t left = jobs->classes[class].count - 1;
 
         if (failures == FAILURES_A_CYCLE || jobs->claimers_count == CLAIMERS_MAX) {
