@@ -155,6 +155,8 @@ enum job_flags {
     JOB_SPOT_OK = 2      /* may be placed on flavors that can be taken back */
 };
 #define JOB_STAGES(X) X(TRAIN, "train") X(EVALUATE, "evaluate") X(INTERACTIVE, "interactive")
+/* A replica on GPUs of the shared pool: the core's own, never submitted. */
+#define STAGE_SERVE STAGE_COUNT
 enum job_stage {
 #define X(name, text) STAGE_##name,
     JOB_STAGES(X)

@@ -162,7 +162,7 @@ static uint64_t *node_word(struct fleet *fleet, node_id node, uint32_t replica)
     return &fleet->node_replicas[(size_t)node.value * fleet->replica_words + replica / 64];
 }
 
-static void replica_up(struct fleet *fleet, const struct fleet_event *event)
+static void replica_up(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out)
 {
     uint32_t index = replica_index(event->replica_up.replica);
     uint32_t generation = event->replica_up.replica.value >> 16;
@@ -192,6 +192,10 @@ static void replica_up(struct fleet *fleet, const struct fleet_event *event)
     pool->members[at] = (uint16_t)index;
     pool->count++;
     *node_word(fleet, replica->node, index) |= UINT64_C(1) << index % 64;
+    if (scale_is_shared(fleet, event->replica_up.replica)) {
+        jobs_serve_up(fleet->jobs, fleet->at_ns, index, &fleet->commands, out);
+        scale_hear(fleet, out, 0);
+    }
 }
 
 void fleet_leave_pool(struct fleet *fleet, uint32_t index)
@@ -208,7 +212,7 @@ void fleet_leave_pool(struct fleet *fleet, uint32_t index)
     replica->draining = true;
 }
 
-static void replica_down(struct fleet *fleet, const struct fleet_event *event)
+static void forget_replica(struct fleet *fleet, const struct fleet_event *event)
 {
     uint32_t index = replica_index(event->replica_down.replica);
 
@@ -228,6 +232,15 @@ static void replica_down(struct fleet *fleet, const struct fleet_event *event)
     replica->up = false;
     replica->draining = false;
     member->lost_at = ++fleet->losses;
+}
+
+static void replica_down(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out)
+{
+    forget_replica(fleet, event);
+    if (!scale_is_shared(fleet, event->replica_down.replica))
+        return;
+    jobs_serve_gone(fleet->jobs, fleet->at_ns, replica_index(event->replica_down.replica), &fleet->commands, out);
+    scale_hear(fleet, out, 0);
 }
 
 static void replica_state(struct fleet *fleet, const struct fleet_event *event)
@@ -369,10 +382,10 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     rate_clock(fleet, event->at_ns);
     switch ((enum fleet_event_kind)event->kind) {
     case FLEET_EVENT_REPLICA_UP:
-        replica_up(fleet, event);
+        replica_up(fleet, event, out);
         return;
     case FLEET_EVENT_REPLICA_DOWN:
-        replica_down(fleet, event);
+        replica_down(fleet, event, out);
         return;
     case FLEET_EVENT_REPLICA_STATE:
         replica_state(fleet, event);
@@ -392,6 +405,7 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     case FLEET_EVENT_TICK:
         if (fleet->jobs != NULL && jobs_wakeup_at_ns(fleet->jobs) <= event->at_ns)
             jobs_step(fleet->jobs, event, &fleet->commands, out);
+        scale_hear(fleet, out, 0);
         scale_tick(fleet, out);
         return;
     case FLEET_EVENT_SCALE:
@@ -412,6 +426,7 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     case FLEET_EVENT_BASE_LOADED:
         check(fleet->jobs != NULL);
         jobs_step(fleet->jobs, event, &fleet->commands, out);
+        scale_hear(fleet, out, 0);
         return;
     case FLEET_EVENT_NONE:
     case FLEET_EVENT_COUNT:

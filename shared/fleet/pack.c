@@ -10,7 +10,8 @@
     X(tenants_max, uint32_t) X(cohorts_max, uint32_t) X(bases_max, uint32_t) X(nodes_max, uint32_t) \
     X(holdings_max, uint32_t) X(flavors_max, uint32_t) X(spot_flavors, uint32_t) X(sharers_max, uint32_t) \
     X(half_life_ns, int64_t) X(usage_factor_milli, uint32_t) X(payback_milli, uint32_t) \
-    X(preempt_delay_ns, int64_t) X(victims_max, uint32_t) X(reservations_max, uint32_t)
+    X(preempt_delay_ns, int64_t) X(victims_max, uint32_t) X(reservations_max, uint32_t) \
+    X(serve_max, uint32_t) X(serve_flavors, uint32_t)
 
 static void jobs_config_pack(struct journal_words *words, const struct jobs_config *config)
 {

@@ -60,6 +60,7 @@ void scale_event(struct fleet *fleet, const struct fleet_event *event)
     check(event->scale.target_milli >= 1);
     check(event->scale.up_milli >= 1000 && event->scale.down_milli <= 1000);
     check(event->scale.tp >= 1);
+    check((event->scale.flags & SCALE_SHARED) == 0 || fleet->jobs != NULL);
     scale = &fleet->scales[base];
     if (!scale->known) {
         *scale = (struct fleet_scale){.first = event->scale.first,
@@ -117,6 +118,30 @@ bool scale_replica_down(struct fleet *fleet, const struct fleet_event *event)
     return was_up;
 }
 
+/* What jobs have said of replicas. */
+void scale_hear(struct fleet *fleet, const struct fleet_commands *out, uint32_t from)
+{
+    for (uint32_t i = from; i < out->count; i++) {
+        const struct fleet_command *command = &out->items[i];
+
+        if (command->kind == FLEET_COMMAND_REPLICA_START) {
+            put_state(fleet, replica_index(command->replica_start.replica), SCALE_STARTING);
+        } else if (command->kind == FLEET_COMMAND_REPLICA_DRAIN) {
+            fleet_leave_pool(fleet, replica_index(command->replica_drain.replica));
+            put_state(fleet, replica_index(command->replica_drain.replica), SCALE_DRAINING);
+        }
+    }
+}
+
+bool scale_is_shared(const struct fleet *fleet, replica_id replica)
+{
+    uint16_t base;
+
+    check(replica_index(replica) < fleet->config.replicas_max);
+    base = fleet->members[replica_index(replica)].scale_base;
+    return base != NO_SCALE && (fleet->scales[base].flags & SCALE_SHARED) != 0;
+}
+
 /* --- more and fewer ------------------------------------------------------------------------------------------------------ */
 
 static uint32_t there_or_coming(const struct fleet_scale *scale)
@@ -124,8 +149,28 @@ static uint32_t there_or_coming(const struct fleet_scale *scale)
     return scale->counts[SCALE_WAITING] + scale->counts[SCALE_STARTING] + scale->counts[SCALE_UP];
 }
 
+/* On GPUs of jobs it starts when it has them. */
+static void start_shared(struct fleet *fleet, uint16_t base, uint32_t index, struct fleet_commands *out)
+{
+    const struct fleet_scale *scale = &fleet->scales[base];
+    struct serve_ask ask = {.replica = replica_id_make(fleet->members[index].generation_next++ & 0xffff, index),
+                            .base.value = base,
+                            .gpus = scale->tp,
+                            .bytes = scale->bytes};
+    uint32_t from = out->count;
+
+    put_state(fleet, index, SCALE_WAITING);
+    jobs_serve_begin(fleet->jobs, fleet->at_ns, &ask, &fleet->commands, out);
+    scale_hear(fleet, out, from);
+}
+
 static void start(struct fleet *fleet, uint16_t base, uint32_t index, struct fleet_commands *out)
 {
+    if (fleet->scales[base].flags & SCALE_SHARED) {
+        start_shared(fleet, base, index, out);
+        return;
+    }
+
     struct fleet_command *command = fleet_say(fleet, out, FLEET_COMMAND_REPLICA_START);
     struct fleet_member *member = &fleet->members[index];
 
@@ -157,6 +202,15 @@ static bool start_some(struct fleet *fleet, uint16_t base, uint32_t count, struc
 static void drain(struct fleet *fleet, uint32_t index, struct fleet_commands *out)
 {
     const struct fleet_replica *replica = &fleet->replicas[index];
+
+    if (fleet->scales[replica->base.value].flags & SCALE_SHARED) {
+        uint32_t from = out->count;
+
+        jobs_serve_drain(fleet->jobs, fleet->at_ns, index, &fleet->commands, out);
+        scale_hear(fleet, out, from);
+        return;
+    }
+
     struct fleet_command *command = fleet_say(fleet, out, FLEET_COMMAND_REPLICA_DRAIN);
 
     command->replica_drain.replica = replica_id_make(replica->generation, index);
@@ -183,11 +237,27 @@ static uint32_t least_busy(const struct fleet *fleet, const struct fleet_pool *p
     return best;
 }
 
+/* The last that were asked for, of those that have not started. */
+static void withdraw_one(struct fleet *fleet, uint16_t base, struct fleet_commands *out)
+{
+    const struct fleet_scale *scale = &fleet->scales[base];
+    uint32_t index = (uint32_t)scale->first + scale->indexes - 1;
+    uint32_t from = out->count;
+
+    while (fleet->members[index].scale_state != SCALE_WAITING)
+        index--;
+    put_state(fleet, index, SCALE_DOWN);
+    jobs_serve_withdraw(fleet->jobs, fleet->at_ns, index, &fleet->commands, out);
+    scale_hear(fleet, out, from);
+}
+
 /* While others are on their way nobody is drained: what is up might be all there is. */
 static bool drain_some(struct fleet *fleet, uint16_t base, uint32_t count, struct fleet_commands *out)
 {
     const struct fleet_scale *scale = &fleet->scales[base];
 
+    for (; count > 0 && scale->counts[SCALE_WAITING] > 0 && out->count < COMMANDS_MAX; count--)
+        withdraw_one(fleet, base, out);
     while (count > 0) {
         if (scale->counts[SCALE_STARTING] + scale->counts[SCALE_WAITING] > 0 || out->count == COMMANDS_MAX)
             return false;

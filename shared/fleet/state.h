@@ -144,6 +144,9 @@ void scale_note(struct fleet *fleet, uint32_t base);
 void scale_replica_up(struct fleet *fleet, const struct fleet_event *event);
 /* False: it was not up, its start has failed. */
 bool scale_replica_down(struct fleet *fleet, const struct fleet_event *event);
+/* Commands `from` on were said by jobs: replicas of the shared pool start and drain by them. */
+void scale_hear(struct fleet *fleet, const struct fleet_commands *out, uint32_t from);
+bool scale_is_shared(const struct fleet *fleet, replica_id replica);
 void scale_check(const struct fleet *fleet);
 uint64_t scale_digest(const struct fleet *fleet, uint64_t digest);
 

@@ -210,6 +210,7 @@ struct sim {
     uint32_t replicas_count;
     struct sim_node *nodes;
     uint32_t nodes_count;
+    uint32_t pool_node_first[POOLS_MAX]; /* of the pool's nodes; a shared pool has one for each node of capacity */
 
     struct slots slots;           /* of requests, fleet-wide */
     struct sim_request *requests; /* [requests_max] */

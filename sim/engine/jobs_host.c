@@ -511,7 +511,7 @@ static void stop(struct sim *sim, const struct fleet_command *command)
 
     job->stop_command = command->id;
     job->stop_by_ns = command->job_stop.by_ns;
-    job->row.reclaims += command->reason == JOB_STOP_RECLAIM;
+    job->row.reclaims += command->reason == JOB_STOP_RECLAIM || command->reason == JOB_STOP_SHARED_POOL;
     job->row.preempts += command->reason == JOB_STOP_PREEMPT;
     job->row.notices += command->reason == JOB_STOP_NOTICE;
     if (job->state == SIM_JOB_STARTING) {

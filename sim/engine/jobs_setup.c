@@ -18,6 +18,14 @@ static uint64_t usable_bytes(const struct scenario_capacity *capacity)
     return (uint64_t)(capacity->profile.memory_bytes * capacity->keys.memory_share);
 }
 
+static bool trained(const struct scenario *scenario, uint32_t base_index)
+{
+    for (uint32_t i = 0; i < scenario->job_kinds_count; i++)
+        if (scenario->job_kinds[i].base_index == base_index)
+            return true;
+    return false;
+}
+
 /* A base that leaves a third of the largest GPU free is copied to each GPU of a gang (data parallel); a larger one is cut
  * over the GPUs of the smallest gang that trains it. */
 static void size_bases(struct sim *sim)
@@ -38,6 +46,32 @@ static void size_bases(struct sim *sim)
         sim->jobs->weights_bytes[kind->base_index] = weights;
         sim->jobs->base_bytes[kind->base_index] = weights * 3 <= largest * 2 ? weights : div_up_u64(weights, least_gpus);
     }
+    for (uint32_t i = 0; i < scenario->pools_count; i++) {
+        const struct scenario_pool *pool = &scenario->pools[i];
+
+        if (!pool->keys.shared || trained(scenario, pool->base_index))
+            continue;
+        sim->jobs->weights_bytes[pool->base_index] = footprint_weights_bytes(&pool->shape);
+        sim->jobs->base_bytes[pool->base_index] = div_up_u64(footprint_weights_bytes(&pool->shape), pool->keys.tp);
+    }
+}
+
+/* A base that is trained, too, lies on GPUs as training has it: a replica takes it as it is. */
+static enum status check_shared(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->scenario->pools_count; i++) {
+        const struct scenario_pool *pool = &sim->scenario->pools[i];
+        uint64_t there = sim->jobs->base_bytes[pool->base_index];
+        uint64_t needed = div_up_u64(footprint_weights_bytes(&pool->shape), pool->keys.tp);
+
+        if (pool->keys.shared && there != needed) {
+            fprintf(sim->errors, "berth-sim: pool %s: jobs hold %llu bytes of %s on each GPU, a replica with tp %llu needs %llu\n",
+                    pool->keys.name, (unsigned long long)there, pool->shape.name, (unsigned long long)pool->keys.tp,
+                    (unsigned long long)needed);
+            return STATUS_INVALID;
+        }
+    }
+    return STATUS_OK;
 }
 
 static void open_nodes(struct sim *sim)
@@ -89,6 +123,8 @@ enum status jobs_open(struct sim *sim, struct jobs_config *ret_config)
     jobs->cost_nano = zeroed(((size_t)jobs->tenants + 1) * CHARGE_COUNT, sizeof(*jobs->cost_nano));
     open_nodes(sim);
     size_bases(sim);
+    if (check_shared(sim) != STATUS_OK)
+        return STATUS_INVALID;
     if (spots_open(sim) != STATUS_OK)
         return STATUS_INVALID;
     *ret_config = (struct jobs_config){
@@ -109,6 +145,12 @@ enum status jobs_open(struct sim *sim, struct jobs_config *ret_config)
         .victims_max = (uint32_t)keys->victims_max,
         .reservations_max = (uint32_t)keys->reservations_max,
     };
+    for (uint32_t i = 0; i < scenario->pools_count; i++)
+        if (scenario->pools[i].keys.shared)
+            ret_config->serve_max = max_u32(sim->replicas_count, 1);
+    for (uint32_t i = 0; i < scenario->capacity_count; i++)
+        if (scenario->capacity[i].keys.serve_ok)
+            ret_config->serve_flavors |= 1u << i;
     for (uint32_t k = 1; k <= SHARERS_MAX; k++) {
         uint32_t last = max_u32(keys->eta.count, 1);
         double eta = keys->eta.count == 0 ? 1 : keys->eta.values[(k <= last ? k : last) - 1];
@@ -197,6 +239,19 @@ static void announce_bases(struct sim *sim)
         event.base_known.bytes = bytes;
         event.base_known.gpus = (uint16_t)gpus;
         event.base_known.load_ns = (int64_t)((double)bytes * gpus / scenario->scheduler.disk_bytes_per_s * 1e9);
+        jobs_deliver(sim, &event);
+    }
+    for (uint32_t i = 0; i < scenario->pools_count; i++) {
+        const struct scenario_pool *pool = &scenario->pools[i];
+        struct fleet_event event = event_of(FLEET_EVENT_BASE_KNOWN);
+
+        if (!pool->keys.shared || trained(scenario, pool->base_index))
+            continue;
+        event.base_known.base.value = (uint16_t)pool->base_index;
+        event.base_known.bytes = sim->jobs->base_bytes[pool->base_index];
+        event.base_known.gpus = (uint16_t)pool->keys.tp;
+        event.base_known.load_ns = (int64_t)((double)event.base_known.bytes * (double)pool->keys.tp /
+                                             scenario->scheduler.disk_bytes_per_s * 1e9);
         jobs_deliver(sim, &event);
     }
 }

@@ -2,13 +2,22 @@
  * its slots and a journal of its own. A drain takes as long as the requests that are there. */
 #include <string.h>
 
-#include "engine/internal.h"
+#include "engine/jobs.h"
 #include "model/footprint.h"
 #include "replica/pack.h"
 
 static const struct keys_pool *keys_of(const struct sim_replica *replica)
 {
     return &replica->sim->scenario->pools[replica->pool].keys;
+}
+
+/* Who is on the GPUs of jobs may change by it. */
+static void deliver(struct sim *sim, struct fleet_event *event)
+{
+    if (sim->jobs != NULL)
+        jobs_deliver(sim, event);
+    else
+        fleet_deliver(sim, event);
 }
 
 enum status replica_record(struct sim_replica *replica)
@@ -41,12 +50,18 @@ static void tell_up(struct sim_replica *replica)
     event.replica_up.node.value = (uint16_t)replica->node;
     event.replica_up.base.value = (uint16_t)sim->scenario->pools[replica->pool].base_index;
     replica->ask_command = 0;
-    fleet_deliver(sim, &event);
+    deliver(sim, &event);
 }
 
 static uint32_t milli(double value)
 {
     return (uint32_t)(value * 1000 + 0.5);
+}
+
+/* A replica takes its GPUs whole: what its memory share leaves beside the base. */
+static uint64_t shared_bytes(const struct sim *sim, const struct scenario_pool *pool)
+{
+    return (uint64_t)(pool->profile.memory_bytes * pool->keys.memory_share) - sim->jobs->base_bytes[pool->base_index];
 }
 
 static void tell_scale(struct sim *sim, uint32_t pool_index, uint32_t first)
@@ -67,7 +82,11 @@ static void tell_scale(struct sim *sim, uint32_t pool_index, uint32_t first)
     event.scale.first = (uint16_t)first;
     event.scale.base.value = (uint16_t)pool->base_index;
     event.scale.tp = (uint16_t)keys->tp;
-    fleet_deliver(sim, &event);
+    if (keys->shared) {
+        event.scale.flags = SCALE_SHARED;
+        event.scale.bytes = shared_bytes(sim, pool);
+    }
+    deliver(sim, &event);
 }
 
 void replicas_announce(struct sim *sim)
@@ -77,7 +96,7 @@ void replicas_announce(struct sim *sim)
     for (uint32_t p = 0; p < sim->scenario->pools_count && first < sim->replicas_count; p++) {
         const struct keys_pool *keys = &sim->scenario->pools[p].keys;
 
-        for (uint32_t i = first; i < first + keys->replicas; i++)
+        for (uint32_t i = first; !keys->shared && i < first + keys->replicas; i++)
             tell_up(&sim->replicas[i]);
         if (keys->replicas_max > 0)
             tell_scale(sim, p, first);
@@ -87,12 +106,19 @@ void replicas_announce(struct sim *sim)
 
 /* --- coming ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t start_ns(const struct sim_replica *replica)
+/* On GPUs of jobs the base is there by now, by a load of its own. */
+static int64_t start_ns(const struct sim_replica *replica, const struct fleet_command *command)
 {
     const struct keys_pool *keys = keys_of(replica);
-    double weights_bytes = (double)footprint_weights_bytes(&replica->sim->scenario->pools[replica->pool].shape);
+    const struct scenario *scenario = replica->sim->scenario;
+    double weights_bytes = (double)footprint_weights_bytes(&scenario->pools[replica->pool].shape);
+    double seconds = keys->replica_start_s;
 
-    return (int64_t)((keys->replica_start_s + weights_bytes / (double)keys->tp / keys->base_bytes_per_s) * 1e9) + 1;
+    if (!keys->shared)
+        seconds += weights_bytes / (double)keys->tp / keys->base_bytes_per_s;
+    else if (command->replica_start.clear)
+        seconds += (double)command->replica_start.bytes / scenario->scheduler.clear_bytes_per_s;
+    return (int64_t)(seconds * 1e9) + 1;
 }
 
 void replica_start(struct sim *sim, const struct fleet_command *command)
@@ -104,7 +130,9 @@ void replica_start(struct sim *sim, const struct fleet_command *command)
     replica->generation = command->replica_start.replica.value >> 16;
     replica->held_from_ns = sim->now_ns;
     sim->facts.replica_starts++;
-    sim_push(sim, sim->now_ns + start_ns(replica), CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, command->id);
+    if (keys_of(replica)->shared)
+        replica->node = sim->pool_node_first[replica->pool] + command->replica_start.node.value;
+    sim_push(sim, sim->now_ns + start_ns(replica, command), CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, command->id);
 }
 
 /* A new process: nothing of the last stay is left. */
@@ -179,7 +207,7 @@ static void end_stay(struct sim_replica *replica)
     event.answers = replica->ask_command;
     event.replica_down.replica = replica_id_of(replica);
     replica->ask_command = 0;
-    fleet_deliver(sim, &event);
+    deliver(sim, &event);
 }
 
 void replica_due(struct sim *sim, uint32_t index, uint64_t command)

@@ -121,7 +121,7 @@ static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct si
     if (replica_record(replica) != STATUS_OK)
         return STATUS_IO;
     replica_host_init(replica);
-    sim->facts.gpus += replica->tp;
+    sim->facts.gpus += pool->keys.shared ? 0 : replica->tp;
     if (replica->index == 0) {
         sim->facts.kv_tokens_per_replica = memory.kv_tokens;
         sim->facts.slots_capacity = config.slots.capacity;
@@ -266,6 +266,35 @@ static bool serves(const struct sim *sim)
     return sim->scenario->workload.source != KEY_SOURCE_NONE;
 }
 
+static uint32_t capacity_nodes(const struct scenario *scenario)
+{
+    uint32_t nodes = 0;
+
+    for (uint32_t i = 0; i < scenario->capacity_count; i++)
+        nodes += (uint32_t)scenario->capacity[i].keys.nodes;
+    return nodes;
+}
+
+/* Where a replica of a shared pool stands is known when it starts; each node of capacity has a host tier for the pool. */
+static enum status setup_shared(struct sim *sim, uint32_t pool_index, uint32_t *node_index, uint32_t *replica_index)
+{
+    const struct keys_pool *keys = &sim->scenario->pools[pool_index].keys;
+    uint32_t first = *node_index;
+
+    for (uint32_t i = 0; i < capacity_nodes(sim->scenario); i++, ++*node_index) {
+        sim->nodes[*node_index].index = *node_index;
+        if (setup_node(sim, pool_index, 16, &sim->nodes[*node_index]) != STATUS_OK)
+            return STATUS_INVALID;
+    }
+    for (uint64_t i = 0; i < keys->replicas_max; i++, ++*replica_index) {
+        sim->replicas[*replica_index].index = *replica_index;
+        sim->replicas[*replica_index].node = first;
+        if (setup_replica(sim, pool_index, &sim->replicas[*replica_index]) != STATUS_OK)
+            return STATUS_INVALID;
+    }
+    return STATUS_OK;
+}
+
 /* Which replica stands on which node: pools one after the other, nodes filled in order. */
 static enum status setup_cores(struct sim *sim)
 {
@@ -279,6 +308,12 @@ static enum status setup_cores(struct sim *sim)
         const struct keys_pool *keys = &scenario->pools[p].keys;
         uint32_t per_node = replicas_per_node(keys);
 
+        sim->pool_node_first[p] = node_index;
+        if (keys->shared) {
+            if (setup_shared(sim, p, &node_index, &replica_index) != STATUS_OK)
+                return STATUS_INVALID;
+            continue;
+        }
         for (uint32_t left = (uint32_t)pool_replicas_most(keys); left > 0;) {
             uint32_t here = min_u32(left, per_node);
 
@@ -304,7 +339,8 @@ static void count_cores(struct sim *sim)
         return;
     for (uint32_t p = 0; p < sim->scenario->pools_count; p++) {
         const struct keys_pool *keys = &sim->scenario->pools[p].keys;
-        uint32_t nodes = (uint32_t)div_up_u64(pool_replicas_most(keys), replicas_per_node(keys));
+        uint32_t nodes = keys->shared ? capacity_nodes(sim->scenario)
+                                      : (uint32_t)div_up_u64(pool_replicas_most(keys), replicas_per_node(keys));
 
         sim->replicas_count += (uint32_t)pool_replicas_most(keys);
         sim->nodes_count += nodes;
@@ -355,11 +391,11 @@ enum status sim_setup(struct sim *sim)
     choose_intervals(sim);
     if (setup_fleet(sim) != STATUS_OK || setup_cores(sim) != STATUS_OK)
         return STATUS_INVALID;
-    replicas_announce(sim);
     for (uint32_t i = 0; i < sim->nodes_count; i++)
         if (scenario->pools[sim->nodes[i].pool].keys.host_warm)
             warm_node(sim, &sim->nodes[i], &scenario->pools[sim->nodes[i].pool]);
     jobs_announce(sim);
+    replicas_announce(sim);
     return STATUS_OK;
 }
 

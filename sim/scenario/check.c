@@ -124,6 +124,34 @@ static void check_slots(const struct checking *checking, uint32_t index)
     }
 }
 
+/* A shared pool stands on capacity that jobs have, of its own kind of GPU, and that nobody takes away under its requests. */
+static void check_shared(const struct checking *checking, uint32_t index)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct keys_pool *keys = &checking->draft->values.pools[index];
+    const struct keys_capacity *capacities = checking->draft->values.capacities;
+    bool found = false;
+
+    if (!keys->shared)
+        return;
+    if (keys->replicas_max == 0)
+        ERROR(checking, AT(&keys->shared), "a shared pool's replicas come and go: it needs replicas_max");
+    for (uint32_t i = 0; i < scenario->capacity_count; i++) {
+        const struct scenario_capacity *capacity = &scenario->capacity[i];
+
+        if (!capacity->keys.serve_ok)
+            continue;
+        if (capacity->keys.spot || capacity->keys.fail_mean_h > 0)
+            ERROR(checking, AT(&capacities[i].serve_ok),
+                  "capacity %u is spot, or fails: a lost replica's requests would have to be sent again, which is not simulated", i);
+        found = found || (strcmp(capacity->profile.name, scenario->pools[index].profile.name) == 0 &&
+                          capacity->keys.gpus_per_node >= keys->tp);
+    }
+    if (!found)
+        ERROR(checking, AT(&keys->shared),
+              "a shared pool needs jobs, and capacity that is serve_ok with GPUs of its own kind, at least tp of them a node");
+}
+
 /* Replicas that come and go: a base's belong together, since it is the base's load that is looked at. */
 static void check_scale(const struct checking *checking, uint32_t index)
 {
@@ -138,7 +166,7 @@ static void check_scale(const struct checking *checking, uint32_t index)
     if (keys->replicas_max > 0 && keys->replicas_min > keys->replicas_max)
         ERROR(checking, AT(&keys->replicas_min, &keys->replicas_max), "replicas_min %llu is above replicas_max %llu",
               (unsigned long long)keys->replicas_min, (unsigned long long)keys->replicas_max);
-    else if (keys->replicas_max > 0 && (keys->replicas < keys->replicas_min || keys->replicas > keys->replicas_max))
+    else if (keys->replicas_max > 0 && !keys->shared && (keys->replicas < keys->replicas_min || keys->replicas > keys->replicas_max))
         ERROR(checking, AT(&keys->replicas, &keys->replicas_max),
               "replicas %llu, how many there are at the start, must lie between replicas_min %llu and replicas_max %llu",
               (unsigned long long)keys->replicas, (unsigned long long)keys->replicas_min,
@@ -162,6 +190,7 @@ static void check_pools(const struct checking *checking)
         }
         shares += pools[i].traffic_share;
         check_scale(checking, i);
+        check_shared(checking, i);
         replicas += pool_replicas_most(&pools[i]);
         for (uint32_t j = 0; j < i; j++) {
             if (scenario->pools[j].base_index == scenario->pools[i].base_index &&

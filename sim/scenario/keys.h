@@ -98,7 +98,8 @@ struct key_list {
     X(REAL, scale_up_s, "10", 0.001, 1e6, NULL, "and it has been so for so long; the load is looked at four times in it") \
     X(REAL, scale_down_s, "300", 0, 1e6, NULL, "the same, before replicas drain and leave")                             \
     X(REAL, replica_start_s, "10", 0, 1e6, NULL, "process start of a replica, its base being there")                    \
-    X(REAL, base_bytes_per_s, "5e9", 1, 1e30, NULL, "a starting replica reads its part of the base so fast, each GPU")
+    X(REAL, base_bytes_per_s, "5e9", 1, 1e30, NULL, "a starting replica reads its part of the base so fast, each GPU")  \
+    X(FLAG, shared, "false", 0, 0, NULL, "on the GPUs of `capacity` that are serve_ok, which jobs give back when serving needs them; needs replicas_max")
 
 /* pool.step: overrides of the GPU profile's step model; -1: the profile's. */
 #define STEP_KEYS(X)                                                                                                    \
@@ -295,7 +296,8 @@ struct keys_workload {
     X(REAL, return_mean_h, "1", 0, 1e6, NULL, "spot: mean time until it is back")                                       \
     X(TEXT, spot_path, "", 0, 0, NULL, "spot: availability of instances over time (SkyPilot JSON) instead of the hazard") \
     X(REAL, fail_mean_h, "0", 0, 1e9, NULL, "mean time between failures of a node, without notice; 0: none")            \
-    X(REAL, repair_mean_h, "4", 0, 1e6, NULL, "mean time until a failed node is back")
+    X(REAL, repair_mean_h, "4", 0, 1e6, NULL, "mean time until a failed node is back")                                  \
+    X(FLAG, serve_ok, "false", 0, 0, NULL, "replicas of shared pools may stand here, and jobs leave when they are needed")
 
 /* scheduler: how the fleet core places jobs, and what the host's physics are. */
 #define SCHEDULER_KEYS(X)                                                                                               \
