@@ -100,6 +100,7 @@ struct run_facts {
     uint64_t serving_gpu_ns;    /* GPU time that replicas held, starts and drains included, whole run */
     uint64_t replica_starts;
     uint64_t replica_drains;
+    uint64_t serving_stops;     /* jobs stopped because serving needed their GPUs */
     const char *notes;          /* of the source; copied */
     const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */
 };

@@ -394,16 +394,23 @@ static void nobody_drains_while_others_start(void **state)
     rig_close(&scene.rig);
 }
 
-/* The naive twin: a mean by the definition, and the law of the band in three lines. */
+/* The naive twin: one replica at a time. */
 static uint32_t twin_want(uint64_t outstanding_milli, uint32_t have, uint32_t target_milli, uint32_t up_milli,
                           uint32_t down_milli, uint32_t ceiling)
 {
-    double load = (double)outstanding_milli / target_milli;
-    uint32_t needed = (uint32_t)((outstanding_milli + target_milli - 1) / target_milli);
+    uint64_t load = outstanding_milli * 1000;
+    uint64_t lower = (1000 + (uint64_t)down_milli) / 2 * target_milli;
+    uint32_t fewer = have;
 
-    if (load * 1000 > (double)have * up_milli)
-        return needed < ceiling ? needed : ceiling;
-    return load * 1000 < (double)have * down_milli && needed < have ? needed : have;
+    if (load > (uint64_t)have * up_milli * target_milli) {
+        while (have < ceiling && load > (uint64_t)have * 1000 * target_milli)
+            have++;
+        return have;
+    }
+    if (load < (uint64_t)have * down_milli * target_milli)
+        while (fewer > 0 && load <= (fewer - 1) * lower)
+            fewer--;
+    return fewer;
 }
 
 static void load_answers_as_its_twin_does(void **state)
