@@ -231,8 +231,7 @@ static void refusal_add(struct jobs_gather *gather, const struct job_row *row)
 
 void jobs_gather_job(struct jobs_gather *gather, const struct job_row *row)
 {
-    struct job_class *kind = &gather->kinds[row->kind];
-    struct job_class *size = size_class(gather, gpu_time_ns(row->size_ns, row->gpus));
+    struct job_class *kind, *size;
     struct job_tenant_totals *tenant;
 
     row_check(gather, row);
@@ -240,6 +239,8 @@ void jobs_gather_job(struct jobs_gather *gather, const struct job_row *row)
         gather->tokens_trained += row->tokens;
     if (row->submitted_ns < gather->warmup_ns)
         return;
+    kind = &gather->kinds[row->kind];
+    size = size_class(gather, gpu_time_ns(row->size_ns, row->gpus));
     tenant = tenant_of(gather, row->tenant);
     gather->submitted++;
     gather->by_outcome[row->outcome]++;
