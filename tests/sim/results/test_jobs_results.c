@@ -251,63 +251,55 @@ static void equal_runs_leave_equal_files(void **state)
     assert_int_equal(bytes, other_bytes);
 }
 
-static void job_of_a_run_without_jobs(void *context)
+static void job_of_a_run_without_jobs(void *results)
 {
     const struct job_row row = jobs_rig_any(1);
 
-    (void)context;
-    results_job(results_variant_open(NULL, "none"), &row);
+    results_job(results, &row);
 }
 
-static void bill_that_is_not_the_sum(void *context)
+static void bill_that_is_not_the_sum(void *results)
 {
     struct jobs_facts facts = jobs_rig_facts(NULL);
 
-    (void)context;
     facts.bill_nano++;
-    jobs_rig_close(jobs_rig_open(NULL, jobs_rig_scenario("a")), &facts, &summary);
+    jobs_rig_close(results, &facts, &summary);
 }
 
-static void facts_without_jobs(void *context)
+static void facts_without_jobs(void *results)
 {
-    (void)context;
-    jobs_rig_close(jobs_rig_open(NULL, jobs_rig_scenario("a")), NULL, &summary);
+    jobs_rig_close(results, NULL, &summary);
 }
 
-static void job_of_an_unknown_kind(void *context)
+static void job_of_an_unknown_kind(void *results)
 {
     struct job_row row = jobs_rig_any(1);
 
-    (void)context;
     row.kind = 2;
-    results_job(jobs_rig_open(NULL, jobs_rig_scenario("a")), &row);
+    results_job(results, &row);
 }
 
-static void job_that_ends_before_it_begins(void *context)
+static void job_that_ends_before_it_begins(void *results)
 {
     struct job_row row = jobs_rig_done(1, 0, 5000, 10, 10, 10);
 
-    (void)context;
     row.ended_ns = row.submitted_ns - 1;
-    results_job(jobs_rig_open(NULL, jobs_rig_scenario("a")), &row);
+    results_job(results, &row);
 }
 
-static void placement_on_no_gpu(void *context)
+static void placement_on_no_gpu(void *results)
 {
     struct placement_row row = placement_make(1);
 
-    (void)context;
     row.gpu_mask = 0;
-    results_placement(jobs_rig_open(NULL, jobs_rig_scenario("a")), &row);
+    results_placement(results, &row);
 }
 
-static void samples_that_go_back(void *context)
+static void samples_that_go_back(void *results)
 {
-    struct results *results = jobs_rig_open(NULL, jobs_rig_scenario("a"));
     const struct capacity_sample later = sample_make(100);
     const struct capacity_sample earlier = sample_make(98);
 
-    (void)context;
     results_capacity(results, &later);
     results_capacity(results, &earlier);
 }
@@ -315,13 +307,19 @@ static void samples_that_go_back(void *context)
 static void mistakes_of_the_engine_stop_the_run(void **state)
 {
     (void)state;
-    assert_true(check_stops(job_of_a_run_without_jobs, NULL));
-    assert_true(check_stops(bill_that_is_not_the_sum, NULL));
-    assert_true(check_stops(facts_without_jobs, NULL));
-    assert_true(check_stops(job_of_an_unknown_kind, NULL));
-    assert_true(check_stops(job_that_ends_before_it_begins, NULL));
-    assert_true(check_stops(placement_on_no_gpu, NULL));
-    assert_true(check_stops(samples_that_go_back, NULL));
+    static void (*const mistakes[])(void *) = {bill_that_is_not_the_sum,       facts_without_jobs,  job_of_an_unknown_kind,
+                                               job_that_ends_before_it_begins, placement_on_no_gpu, samples_that_go_back};
+    const struct jobs_facts facts = jobs_rig_facts(NULL);
+    struct results *without = results_variant_open(NULL, "none");
+    struct results *with = jobs_rig_open(NULL, jobs_rig_scenario("a"));
+
+    assert_true(check_stops(job_of_a_run_without_jobs, without));
+    for (size_t i = 0; i < ARRAY_COUNT(mistakes); i++)
+        if (!check_stops(mistakes[i], with))
+            fail_msg("mistake %zu was taken", i);
+    assert_int_equal(results_close(without, &results_facts, &summary, stderr), STATUS_OK);
+    assert_int_equal(jobs_rig_close(with, &facts, &summary), STATUS_OK);
+    summary_free(&summary);
 }
 
 int main(void)
