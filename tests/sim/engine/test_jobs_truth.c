@@ -77,7 +77,7 @@ static void mmc_waits_as_erlang_c_says(void **state)
 {
     (void)state;
     struct queue_case four = {SESSIONS, "order: fifo, victims_max: 0", {NULL}, 3.0, 4, 1e6};
-    struct queue_case sixteen = {SESSIONS, "order: fifo, victims_max: 0", {NULL}, 14.4, 16, 1e6};
+    struct queue_case sixteen = {SESSIONS, "order: fifo, victims_max: 0", {NULL}, 14.4, 16, 6e5};
     static struct summary summary;
 
     run_case(&four, "  source: generated\n", &summary);
@@ -165,13 +165,36 @@ static void preempted_jobs_resume_where_they_were(void **state)
 static void time_slicing_is_processor_sharing(void **state)
 {
     (void)state;
-    struct queue_case test = {"    - {name: one, stage: interactive, session_s: 1000, isolation: time-slice, rank: 8}\n",
-                              "order: fifo, victims_max: 0, sharers_max: 8, eta: [1]", {"capacity.0.gpu=h200", NULL}, 0.4, 1, 4e5};
+    struct queue_case test = {"    - {name: one, isolation: time-slice, rank: 8}\n",
+                              "order: fifo, victims_max: 0, sharers_max: 8, eta: [1], checkpoint_s: 1e7",
+                              {"capacity.0.gpu=h200", NULL}, 0.4, 1, 4e5};
+    static struct summary summary;
+
+    write_trace(&test);
+    run_case(&test, TRACE, &summary);
+    theory_expect("M/M/1-PS sojourn, services", summary.jobs.completion.mean_s / SERVICE_S, 1 / 0.6, 0.03,
+                  relative_error(&test, 1, 1.5));
+    summary_free(&summary);
+}
+
+/* Half of the sessions are left halfway: those hold their GPU for as long again, or for the time-out, and use nothing. A slice
+ * is as long as a whole GPU to the one who sits before it. */
+static void a_session_left_idle_holds_what_it_does_not_use(void **state)
+{
+    (void)state;
+    struct queue_case test = {SESSIONS, "order: fifo, victims_max: 0, idle_share: 0.5", {NULL, NULL, NULL}, 3, 16, 2e5};
     static struct summary summary;
 
     run_case(&test, "  source: generated\n", &summary);
-    theory_expect("M/M/1-PS sojourn, services", summary.jobs.completion.mean_s / SERVICE_S, 1 / 0.6, 0.03,
-                  relative_error(&test, 1, 1.5));
+    theory_expect("idle sessions: allocated", summary.jobs.allocated_share, 3.0 / 16, 0.02, 0);
+    theory_expect("idle sessions: used", summary.jobs.used_share, 0.75 * 3.0 / 16, 0.02, 0);
+    summary_free(&summary);
+    test.settings[0] = "scheduler.idle_timeout_s=100";
+    run_case(&test, "  source: generated\n", &summary);
+    theory_expect("idle sessions, time-out: used", summary.jobs.used_share, 0.75 * 3.0 / 16, 0.02, 0);
+    /* min(S / 2, 100 s) of S exponential with mean 1,000 s: 500 (1 - e^(-0.2)). */
+    theory_expect("idle sessions, time-out: allocated", summary.jobs.allocated_share,
+                  (0.75 + 0.5 * 0.5 * (1 - exp(-0.2))) * 3.0 / 16, 0.02, 0);
     summary_free(&summary);
 }
 
@@ -339,6 +362,7 @@ int main(void)
         cmocka_unit_test(priorities_wait_as_cobham_says),
         cmocka_unit_test(preempted_jobs_resume_where_they_were),
         cmocka_unit_test(time_slicing_is_processor_sharing),
+        cmocka_unit_test(a_session_left_idle_holds_what_it_does_not_use),
         cmocka_unit_test(failing_machines_take_as_long_as_daly_says),
         cmocka_unit_test(gpu_time_is_conserved_to_the_nanosecond),
         cmocka_unit_test(runs_with_jobs_repeat),
