@@ -165,8 +165,8 @@ static void preempted_jobs_resume_where_they_were(void **state)
 static void time_slicing_is_processor_sharing(void **state)
 {
     (void)state;
-    struct queue_case test = {"    - {name: one, isolation: time-slice, rank: 8}\n",
-                              "order: fifo, victims_max: 0, sharers_max: 8, eta: [1], checkpoint_s: 1e7",
+    struct queue_case test = {"    - {name: one, stage: evaluate, isolation: time-slice, rank: 8}\n",
+                              "order: fifo, victims_max: 0, sharers_max: 8, eta: [1]",
                               {"capacity.0.gpu=h200", NULL}, 0.4, 1, 4e5};
     static struct summary summary;
 
@@ -281,6 +281,44 @@ static void failing_machines_take_as_long_as_daly_says(void **state)
     assert_true(own_s < sparse_s && own_s < dense_s);
 }
 
+/* --- orders ------------------------------------------------------------------------------------------------------------ */
+
+/* What needs no model of goodput of the published comparison: on the mean, who is shortest first waits least. */
+static void shortest_first_is_fastest_on_the_sia_samples(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"newtrace-1.csv", "philly-1.csv"};
+
+    for (uint32_t i = 0; i < ARRAY_COUNT(files); i++) {
+        struct scenario_set set = {0};
+        double mean_s[3];
+        char shared[64];
+        char setting[128];
+
+        snprintf(shared, sizeof(shared), "traces/sia/%s", files[i]);
+        if (test_shared_path(shared) == NULL) {
+            print_message("skipped: ../shared/%s is not here\n", shared);
+            skip();
+        }
+        snprintf(setting, sizeof(setting), "jobs.trace_path=../../shared/%s", shared);
+        assert_int_equal(scenario_read("scenarios/sia-newtrace.yaml", (const char *const[]){setting}, 1, stderr, &set), STATUS_OK);
+        assert_int_equal(set.count, 3);
+        for (uint32_t k = 0; k < 3; k++) {
+            static struct summary summary;
+
+            assert_int_equal(rig_run(&set.items[k], NULL, &summary), STATUS_OK);
+            assert_int_equal(summary.jobs.done, summary.jobs.submitted);
+            assert_true(summary.jobs.done >= (i == 0 ? 960u : 160u));
+            mean_s[k] = summary.jobs.completion.mean_s;
+            print_message("%s, %s: mean completion %.0f s\n", files[i], set.items[k].variant, mean_s[k]);
+            summary_free(&summary);
+        }
+        assert_string_equal(set.items[1].variant, "srpt");
+        assert_true(mean_s[1] < mean_s[0] && mean_s[1] < mean_s[2]);
+        scenario_set_free(&set);
+    }
+}
+
 /* --- conservation ------------------------------------------------------------------------------------------------------- */
 
 #define MIXED                                                                                                           \
@@ -364,6 +402,7 @@ int main(void)
         cmocka_unit_test(time_slicing_is_processor_sharing),
         cmocka_unit_test(a_session_left_idle_holds_what_it_does_not_use),
         cmocka_unit_test(failing_machines_take_as_long_as_daly_says),
+        cmocka_unit_test(shortest_first_is_fastest_on_the_sia_samples),
         cmocka_unit_test(gpu_time_is_conserved_to_the_nanosecond),
         cmocka_unit_test(runs_with_jobs_repeat),
     };
