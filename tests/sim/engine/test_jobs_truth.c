@@ -361,6 +361,33 @@ static void gpu_time_is_conserved_to_the_nanosecond(void **state)
     jobs_run_close(&run);
 }
 
+/* What jobs_run_check() says, of the scenarios that we ship: every variant, every job, every unit of the bill. */
+static void shipped_scenarios_account_for_every_job_and_unit(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tenants-500",   "noisy-neighbour", "spot-third", "residency",
+                                        "notebooks-300", "sia-newtrace",    "jobs-year"};
+    /* Under a sanitizer the first day of each. */
+    const char *const shorter[] = {"duration_s=86400"};
+
+    for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
+        struct scenario_set set = {0};
+        char path[128];
+
+        snprintf(path, sizeof(path), "scenarios/%s.yaml", names[i]);
+        assert_int_equal(scenario_read(path, shorter, SHORTER > 1, stderr, &set), STATUS_OK);
+        for (uint32_t k = 0; k < set.count; k++) {
+            struct jobs_run run;
+
+            jobs_run_scenario(&set.items[k], &run);
+            jobs_run_check(&set.items[k], &run);
+            assert_true(run.summary.jobs.done > 10);
+            jobs_run_close(&run);
+        }
+        scenario_set_free(&set);
+    }
+}
+
 /* The run again gives the same numbers and the same history, whether it keeps journals or not. */
 static void runs_with_jobs_repeat(void **state)
 {
@@ -404,6 +431,7 @@ int main(void)
         cmocka_unit_test(failing_machines_take_as_long_as_daly_says),
         cmocka_unit_test(shortest_first_is_fastest_on_the_sia_samples),
         cmocka_unit_test(gpu_time_is_conserved_to_the_nanosecond),
+        cmocka_unit_test(shipped_scenarios_account_for_every_job_and_unit),
         cmocka_unit_test(runs_with_jobs_repeat),
     };
 
