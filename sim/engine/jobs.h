@@ -42,6 +42,7 @@ struct sim_job {
     uint8_t state;                /* enum sim_job_state */
     bool stopping;                /* leaves with its next checkpoint */
     bool doomed;                  /* no time for one: goes with its GPUs */
+    bool idle;                    /* interactive: nobody uses it any more; it holds its GPUs and computes nothing */
     bool follows;                 /* an evaluation of a training that ended */
 };
 

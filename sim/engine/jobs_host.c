@@ -220,7 +220,7 @@ static int64_t takes_ns(int64_t left_ns, uint32_t rate_milli)
 static void arm_computing(struct sim *sim, uint32_t slot)
 {
     struct sim_job *job = &sim->jobs->jobs[slot];
-    int64_t until_ns = min_i64(job->size_ns, job->fail_at_ns);
+    int64_t until_ns = min_i64(job->done_ns < job->used_ns ? job->used_ns : job->size_ns, job->fail_at_ns);
     int64_t at_ns;
 
     if (job->rate_milli == 0)
@@ -244,6 +244,8 @@ static uint32_t rate_of(const struct sim *sim, const struct sim_job *job)
     const struct sim_host_node *node = &sim->jobs->nodes[job->node];
     uint32_t sharers = 1;
 
+    if (job->arrival.stage == STAGE_INTERACTIVE)
+        return 1000; /* a person's hour is an hour, whatever the part of a GPU */
     if (job->slice != 0)
         return max_u32(slice_milli(sim, job), 1);
     for (uint32_t gpu = 0; gpu < 16; gpu++)
@@ -254,7 +256,7 @@ static uint32_t rate_of(const struct sim *sim, const struct sim_job *job)
 
 static bool is_active(const struct sim_job *job)
 {
-    return job->state == SIM_JOB_COMPUTING || job->state == SIM_JOB_CHECKPOINTING;
+    return (job->state == SIM_JOB_COMPUTING || job->state == SIM_JOB_CHECKPOINTING) && !job->idle;
 }
 
 /* Somebody began or ceased to compute on these GPUs: everybody there goes on at a new rate. */
@@ -391,6 +393,7 @@ static void close_stay(struct sim *sim, uint32_t slot, enum placement_end how)
     job->stop_command = 0;
     job->stopping = false;
     job->doomed = false;
+    job->idle = false;
 }
 
 /* It leaves the system; its row is written. */
@@ -616,11 +619,23 @@ static void checkpointed(struct sim *sim, uint32_t slot)
     jobs_deliver(sim, &event);
 }
 
+/* Whoever opened the session has left it. */
+static void fall_idle(struct sim *sim, uint32_t slot)
+{
+    struct sim_job *job = &sim->jobs->jobs[slot];
+
+    count_computing(sim, job, false);
+    job->idle = true;
+    share_out(sim, job->node, job->gpu_mask);
+}
+
 static void computed(struct sim *sim, uint32_t slot)
 {
     struct sim_job *job = &sim->jobs->jobs[slot];
 
     progress(sim, job);
+    if (!job->idle && job->done_ns >= job->used_ns && job->used_ns < job->size_ns)
+        fall_idle(sim, slot);
     if (job->done_ns >= job->fail_at_ns) {
         end(sim, slot, JOB_FAILED);
     } else if (job->done_ns >= job->size_ns) {
