@@ -56,6 +56,7 @@ struct job_row {
 
 /* One stay on GPUs, from claim to release. */
 enum placement_end { PLACEMENT_DONE, PLACEMENT_YIELDED, PLACEMENT_LOST, PLACEMENT_OPEN };
+#define PLACEMENT_END_COUNT (PLACEMENT_OPEN + 1)
 struct placement_row {
     uint64_t job;               /* ordinal */
     int64_t from_ns;
@@ -96,12 +97,13 @@ struct capacity_sample {
     float computing_share;      /* a job computed */
 };
 
+/* Rows may only come when the scenario has jobs, and samples of a flavor follow each other in time. */
 void results_job(struct results *results, const struct job_row *row);
 void results_placement(struct results *results, const struct placement_row *row);
 void results_residency(struct results *results, const struct residency_row *row);
 void results_capacity(struct results *results, const struct capacity_sample *sample);
 
-/* What only the engine knows; NULL in run_facts: the scenario has no jobs. */
+/* What only the engine knows; NULL in run_facts exactly when the scenario has no jobs. */
 struct jobs_facts {
     uint32_t tenants_count;
     uint32_t flavors_count;

@@ -102,6 +102,7 @@ struct run_facts {
 
 struct summary {
     struct jobs_summary jobs;
+    bool without_requests;      /* the scenario has none (workload.source none): nothing is said about them */
     char name[64];
     char variant[64];
     uint64_t seed;
