@@ -203,9 +203,12 @@ static void resolve_capacity(const struct draft *draft, struct location top, str
         capacity->keys = capacities[i];
         resolve_gpu(capacities[i].gpu, GIVEN_AT(draft, top, capacities[i].gpu), scenario->directory, messages,
                     &capacity->profile);
-        if (capacity->keys.name[0] == '\0')
-            snprintf(capacity->keys.name, sizeof(capacity->keys.name), "%s%s", capacity->profile.name,
-                     capacity->keys.spot ? "-spot" : "");
+        if (capacity->keys.name[0] == '\0') {
+            char name[PROFILE_NAME_MAX + sizeof("-spot")];
+
+            snprintf(name, sizeof(name), "%s%s", capacity->profile.name, capacity->keys.spot ? "-spot" : "");
+            strcpy(capacity->keys.name, name);
+        }
     }
 }
 
