@@ -9,6 +9,7 @@
 #include "engine/sim.h"
 #include "options/options.h"
 #include "report/report.h"
+#include "results/jobs_ledger.h"
 #include "scenario/words.h"
 
 #define SETTINGS_MAX 256
@@ -21,6 +22,7 @@ struct run_arguments {
     const char *out;
     const char *report;
     const char *journal;
+    const char *ledger;
     bool json;
     bool quiet;
 };
@@ -39,6 +41,7 @@ static void on_interrupt(int signal_number)
     X(out, "FILE.h5", "per-request rows, time series, tenants, counters, and the scenario that made them")          \
     X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
     X(journal, "DIR", "what every core saw, for berth-sim replay")                                                   \
+    X(ledger, "FILE.csv", "what each account pays for jobs, by component, in the columns of FOCUS 1.3")             \
     X(json, NULL, "one JSON object a variant on stdout instead of the table")                                        \
     X(quiet, NULL, "no progress line")                                                                               \
     X(help, NULL, "this text")
@@ -93,6 +96,9 @@ static bool read_arguments(int argc, char **argv, struct run_arguments *argument
         case OPTION_journal:
             arguments->journal = value;
             break;
+        case OPTION_ledger:
+            arguments->ledger = value;
+            break;
         case OPTION_json:
             arguments->json = true;
             break;
@@ -144,6 +150,18 @@ static bool keep_variant(struct scenario_set *set, const char *scenario, const c
         for (uint32_t i = 0; i < set->count; i++)
             fprintf(stderr, "%s%s%s", i == 0 ? "it has " : i + 1 < set->count ? ", " : " and ", set->items[i].variant,
                     i + 1 < set->count ? "" : "\n");
+    return false;
+}
+
+/* A ledger is of jobs: said before a long run rather than after it. */
+static bool ledger_possible(const struct run_arguments *arguments, const struct scenario_set *set)
+{
+    if (arguments->ledger == NULL)
+        return true;
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->items[i].jobs.source != KEY_JOBS_NONE)
+            return true;
+    fprintf(stderr, "berth-sim run: --ledger: %s has no jobs, and so no accounts; set jobs.source\n", arguments->scenario);
     return false;
 }
 
@@ -200,11 +218,15 @@ static enum status run_all(const struct run_arguments *arguments, const struct s
             summary_json(stdout, &summaries[i]);
         if (!arguments->json)
             report_table(stdout, summaries, count);
+        if (arguments->ledger != NULL && status == STATUS_OK)
+            status = jobs_ledger_write(arguments->ledger, summaries, count, stderr);
         if (arguments->report != NULL && status == STATUS_OK)
             status = report_write(arguments->report, path, summaries, count, set->text, stderr);
         if (arguments->report != NULL && status == STATUS_OK)
             fprintf(arguments->json ? stderr : stdout, "report: %s/index.html\n", arguments->report);
     }
+    for (uint32_t i = 0; i < count; i++)
+        summary_free(&summaries[i]);
     free(summaries);
     return status;
 }
@@ -220,7 +242,8 @@ int cmd_run(int argc, char **argv)
         return code;
     if (scenario_read(arguments.scenario, arguments.settings, arguments.settings_count, stderr, &set) != STATUS_OK)
         return EXIT_FAILED;
-    if (arguments.variant != NULL && !keep_variant(&set, arguments.scenario, arguments.variant)) {
+    if ((arguments.variant != NULL && !keep_variant(&set, arguments.scenario, arguments.variant)) ||
+        !ledger_possible(&arguments, &set)) {
         scenario_set_free(&set);
         return EXIT_USAGE;
     }
