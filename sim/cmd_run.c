@@ -225,7 +225,7 @@ static enum status run_all(const struct run_arguments *arguments, const struct s
         if (arguments->report != NULL && status == STATUS_OK)
             fprintf(arguments->json ? stderr : stdout, "report: %s/index.html\n", arguments->report);
     }
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < set->count; i++) /* a variant that failed may have one, too */
         summary_free(&summaries[i]);
     free(summaries);
     return status;

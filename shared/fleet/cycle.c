@@ -1,24 +1,7 @@
-/* Who starts: heads of pending classes in order, each placed if its quota and the devices allow. A class whose head does not
- * fit is passed by, and so is every other that asks the devices for the same, so a cycle searches once a shape. After it,
- * what is still owed to somebody is taken back (reclaim.c) or kept for the future (reserve.c). */
+/* Who starts. A cycle asks the devices once for each shape that waits, and flavor; orders the classes of those shapes that a
+ * place is open to; and places their heads until none is. What is still owed to somebody after it is taken back (reclaim.c)
+ * or kept for the future (reserve.c). It costs O(tenants + shapes + classes that could start), never O(jobs). */
 #include "fleet/jobs_state.h"
-
-/* Shapes that found no place in this cycle: what a search depends on. */
-struct shape {
-    struct devices_ask ask;
-    uint32_t flavors;
-    bool may_load;
-    bool blocked_by_earmark;
-    bool blocked_by_isolation;
-};
-#define SHAPES_MAX 64
-struct shapes {
-    uint32_t count;
-    struct shape items[SHAPES_MAX];
-};
-
-/* A claimer for whom somebody may be stopped, at most so many a cycle: each may cost a search of every node. */
-#define CLAIMS_A_CYCLE 4
 
 struct devices_ask ask_of(const struct jobs *jobs, const struct job *job)
 {
@@ -29,203 +12,291 @@ struct devices_ask ask_of(const struct jobs *jobs, const struct job *job)
         .base = job->base,
         .gpus = job->gpus,
         .isolation = job->isolation,
-        .trusted = jobs->tenants[job->tenant].trusted,
+        .trusted = job->trusted,
         .job = job_slot(job->id),
         .end_estimate_ns = job_end_estimate_ns(jobs, job),
     };
 }
 
-int64_t quota_need_milli(const struct jobs *jobs, const struct job *job, const struct devices_place *place)
+uint32_t flavors_of(const struct jobs *jobs, uint16_t flags)
 {
-    switch ((enum job_isolation)job->isolation) {
-    case ISOLATION_MPS:
-    case ISOLATION_TIME_SLICE:
-        /* A share of a GPU that up to sharers_max hold. */
-        return (int64_t)job->gpus * (int64_t)div_up_u64(1000, jobs->config.sharers_max);
-    case ISOLATION_MIG:
-        /* The slice's part of the GPU's memory, in eighths; before a place is known, the least. */
-        return place == NULL || place->slice == 0 ? 125 : 125 * (int64_t)devices_slice_eighths(jobs->devices, place);
-    case ISOLATION_EXCLUSIVE:
-    case ISOLATION_COUNT:
-        break;
-    }
-    return (int64_t)job->gpus * 1000;
+    uint32_t all = (1u << jobs->config.flavors_max) - 1;
+
+    return flags & JOB_SPOT_OK ? all : all & ~jobs->config.spot_flavors;
 }
 
-/* Flavors in which its quota has room: within nominal where there is any (a tenant's own first, whatever it borrows
- * elsewhere), otherwise borrowing, which only preemptible work may do. */
-static uint32_t flavors_with_quota(const struct jobs *jobs, const struct job *job, int64_t need_milli)
+static bool base_pays(const struct jobs *jobs, uint16_t index)
 {
-    uint32_t nominal = 0;
-    uint32_t borrowing = 0;
+    const struct known_base *base = &jobs->bases[index];
+
+    return base->work_ns * 1000 >= (uint128)(uint64_t)base->load_ns * base->gpus * jobs->config.payback_milli;
+}
+
+/* A job that nobody joins has waited enough after so long. */
+static int64_t waited_at_ns(const struct jobs *jobs, const struct job *job)
+{
+    uint128 wait_ns = (uint128)(uint64_t)jobs->bases[job->base].load_ns * 10;
+
+    return wait_ns > (uint128)(INT64_MAX - job->submitted_at_ns) ? NEVER_NS : job->submitted_at_ns + (int64_t)wait_ns;
+}
+
+/* A load occupies GPUs for load_ns: it is worth it when that much work is queued for the base, or when the job has waited
+ * ten times as long. A slice has a base of its own, which no other job would load. */
+bool load_pays(const struct jobs *jobs, const struct job *job)
+{
+    return !jobs->config.place->resident_first || job->isolation == ISOLATION_MIG || base_pays(jobs, job->base) ||
+           jobs->at_ns >= waited_at_ns(jobs, job);
+}
+
+/* --- shapes ------------------------------------------------------------------------------------------------------------ */
+
+static bool shape_may_load(struct jobs *jobs, const struct pending_shape *shape)
+{
+    bool may = false;
+
+    for (uint32_t class = shape->classes; !may && class != NONE_INDEX; class = jobs->classes[class].shape_next) {
+        const struct job *head = &jobs->jobs[jobs->classes[class].root];
+
+        may = load_pays(jobs, head);
+        if (!may)
+            jobs_wake_by(jobs, waited_at_ns(jobs, head));
+    }
+    return may;
+}
+
+/* The latest instant before `end_ns` from which on GPUs are reserved. */
+static int64_t reserved_before_ns(const struct jobs *jobs, int64_t end_ns)
+{
+    int64_t latest_ns = INT64_MIN;
+
+    for (uint32_t i = 0; i < jobs->reserved_count; i++) {
+        int64_t from_ns = jobs->jobs[jobs->reserved[i]].reserved_from_ns;
+
+        if (from_ns < end_ns)
+            latest_ns = max_i64(latest_ns, from_ns);
+    }
+    return latest_ns;
+}
+
+/* By when must a job of this shape have ended to have a place in the flavor now? */
+static int64_t end_max_ns(struct jobs *jobs, struct pending_shape *shape, uint16_t flavor, bool may_load)
+{
+    struct devices_ask ask = ask_of(jobs, &jobs->jobs[jobs->classes[shape->classes].root]);
+
+    ask.job = NONE_INDEX;
+    ask.flavors = 1u << flavor;
+    for (ask.end_estimate_ns = NEVER_NS; ask.end_estimate_ns >= jobs->at_ns;
+         ask.end_estimate_ns = reserved_before_ns(jobs, ask.end_estimate_ns)) {
+        struct devices_place place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
+
+        if (place.kind != PLACE_NONE)
+            return ask.end_estimate_ns;
+        if (place.blocked_by_earmark)
+            shape->wait = JOB_WAIT_RESERVED;
+        else if (shape->wait != JOB_WAIT_RESERVED)
+            shape->wait = place.blocked_by_isolation ? JOB_WAIT_ISOLATION : JOB_WAIT_CAPACITY;
+        if (!place.blocked_by_earmark)
+            break;
+    }
+    return INT64_MIN;
+}
+
+static bool shape_search(struct jobs *jobs, struct pending_shape *shape, uint32_t flavors)
+{
+    bool may_load = shape_may_load(jobs, shape);
+    bool alive = false;
+
+    shape->searched = jobs->searches;
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
+        if (flavors >> flavor & 1)
+            shape->end_max_ns[flavor] = end_max_ns(jobs, shape, flavor, may_load);
+        alive = alive || shape->end_max_ns[flavor] != INT64_MIN;
+    }
+    return alive;
+}
+
+/* Flavors in which the class's head would find a place. */
+static uint32_t flavors_open(const struct jobs *jobs, const struct pending_class *class)
+{
+    const struct pending_shape *shape = &jobs->shapes[class->shape];
+    uint32_t open = 0;
 
     for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
-        if ((jobs->config.spot_flavors >> flavor & 1) && (job->flags & JOB_SPOT_OK) == 0)
-            continue;
-        switch (quota_fit(jobs->quota, job->tenant, flavor, need_milli)) {
-        case QUOTA_NOMINAL:
-            nominal |= 1u << flavor;
-            break;
-        case QUOTA_BORROWING:
-            borrowing |= 1u << flavor;
-            break;
-        case QUOTA_WAIT:
-        case QUOTA_NEVER:
-            break;
-        }
+        int64_t end_ns = shape->end_max_ns[flavor];
+
+        if (end_ns == NEVER_NS ||
+            (end_ns != INT64_MIN && job_end_estimate_ns(jobs, &jobs->jobs[class->root]) <= end_ns))
+            open |= 1u << flavor;
     }
-    if (nominal != 0)
-        return nominal;
-    /* While somebody waits for what is theirs, nobody borrows: what the victims leave would be borrowed away. */
-    return (job->flags & JOB_PREEMPTIBLE) && jobs->claims_open == 0 ? borrowing : 0;
+    return open;
 }
 
-/* A load occupies GPUs for load_ns: it is worth it when that much work is queued for the base, or when its oldest job has
- * waited ten times as long. */
-static bool load_pays(const struct jobs *jobs, const struct job *job)
+/* --- one job ----------------------------------------------------------------------------------------------------------- */
+
+static uint32_t flavors_with(const struct jobs *jobs, const int64_t *room_milli, int64_t need_milli)
 {
-    const struct known_base *base = &jobs->bases[job->base];
-    uint128 load_ns = (uint128)(uint64_t)base->load_ns * base->gpus;
-
-    if ((uint128)base->work_ns * 1000 >= load_ns * jobs->config.payback_milli)
-        return true;
-    return jobs->at_ns - job->submitted_at_ns >= 10 * base->load_ns;
-}
-
-static bool same_shape(const struct shape *shape, const struct devices_ask *ask, uint32_t flavors, bool may_load)
-{
-    const struct devices_ask *other = &shape->ask;
-
-    /* Whose it is matters only to those who share; whether something is earmarked for it is asked apart. */
-    return other->bytes == ask->bytes && other->base_bytes == ask->base_bytes && other->base == ask->base &&
-           other->gpus == ask->gpus && other->isolation == ask->isolation && other->trusted == ask->trusted &&
-           (ask->isolation == ISOLATION_EXCLUSIVE || other->tenant == ask->tenant) && (shape->flavors & flavors) == flavors &&
-           (shape->may_load || !may_load) && other->end_estimate_ns <= ask->end_estimate_ns;
-}
-
-static const struct shape *shape_failed(const struct shapes *shapes, const struct devices_ask *ask, uint32_t flavors, bool may_load)
-{
-    for (uint32_t i = 0; i < shapes->count; i++)
-        if (same_shape(&shapes->items[i], ask, flavors, may_load))
-            return &shapes->items[i];
-    return NULL;
-}
-
-static enum job_wait why_not(const struct devices_place *place)
-{
-    if (place->blocked_by_earmark)
-        return JOB_WAIT_RESERVED;
-    return place->blocked_by_isolation ? JOB_WAIT_ISOLATION : JOB_WAIT_CAPACITY;
-}
-
-/* JOB_WAIT_NONE: *ret_place is where it goes. */
-static enum job_wait find_place(struct jobs *jobs, const struct job *job, struct shapes *shapes, struct devices_place *ret_place)
-{
-    bool resident_first = jobs->config.place->resident_first;
-    bool may_load = !resident_first || load_pays(jobs, job);
-    struct devices_ask ask = ask_of(jobs, job);
-
-    ask.flavors = flavors_with_quota(jobs, job, quota_need_milli(jobs, job, NULL));
-    if (ask.flavors == 0)
-        return JOB_WAIT_QUOTA;
-    if (!job->earmarked) {
-        const struct shape *failed = shape_failed(shapes, &ask, ask.flavors, may_load);
-
-        if (failed != NULL) {
-            *ret_place = (struct devices_place){.blocked_by_earmark = failed->blocked_by_earmark,
-                                                .blocked_by_isolation = failed->blocked_by_isolation};
-            return why_not(ret_place);
-        }
-    }
-    *ret_place = devices_find(jobs->devices, &ask, resident_first, may_load);
-    if (ret_place->kind == PLACE_NONE) {
-        if (!job->earmarked && shapes->count < SHAPES_MAX)
-            shapes->items[shapes->count++] = (struct shape){ask, ask.flavors, may_load, ret_place->blocked_by_earmark,
-                                                            ret_place->blocked_by_isolation};
-        return why_not(ret_place);
-    }
-    if (job->isolation == ISOLATION_MIG) {
-        enum quota_fit fit = quota_fit(jobs->quota, job->tenant, ret_place->flavor, quota_need_milli(jobs, job, ret_place));
-
-        if (fit != QUOTA_NOMINAL && (fit != QUOTA_BORROWING || (job->flags & JOB_PREEMPTIBLE) == 0))
-            return JOB_WAIT_QUOTA;
-    }
-    return JOB_WAIT_NONE;
-}
-
-/* The head of a class that could not start: since when, and why. */
-static void mark_blocked(struct jobs *jobs, uint32_t slot, enum job_wait wait)
-{
-    struct job *job = &jobs->jobs[slot];
-
-    job->wait = (uint8_t)wait;
-    jobs->classes[job->class].wait = (uint8_t)wait;
-    jobs->classes[job->class].blocked_cycle = jobs->cycle;
-    if (job->blocked_at_ns == NEVER_NS)
-        job->blocked_at_ns = jobs->at_ns;
-}
-
-/* Quotas add up to the capacity, so a gang that finds no node mostly finds no quota either: both are what others hold. Only
- * its own limits would make a reservation idle for nothing. */
-static bool within_own_limits(const struct jobs *jobs, const struct job *job)
-{
-    int64_t need_milli = quota_need_milli(jobs, job, NULL);
+    uint32_t flavors = 0;
 
     for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
-        if (quota_ceiling(jobs->quota, job->tenant, flavor) - quota_used(jobs->quota, job->tenant, flavor) >= need_milli)
-            return true;
-    return false;
+        if (need_milli <= room_milli[flavor])
+            flavors |= 1u << flavor;
+    return flavors;
 }
 
-bool cycle_place_one(struct jobs *jobs, uint32_t slot, struct devices_place *ret_place)
+/* A tenant's own quota first, whatever it borrows elsewhere; then what it may borrow, which only preemptible work may do.
+ * What a slice takes is known when its place is. */
+enum found { FOUND, NO_QUOTA, NO_PLACE };
+static enum found find_place(struct jobs *jobs, const struct job *job, uint32_t open, struct devices_place *ret_place)
 {
-    struct shapes shapes = {0};
+    const struct known_tenant *tenant = tenant_room(jobs, job->tenant);
+    int64_t need_milli = quota_need_milli(jobs, job, NULL);
+    const int64_t *rooms_milli[2] = {tenant->nominal_milli,
+                                     job->flags & JOB_PREEMPTIBLE ? tenant->available_milli : tenant->nominal_milli};
+    struct devices_ask ask = ask_of(jobs, job);
+    bool may_load = job->reserved || load_pays(jobs, job);
+    enum found found = NO_QUOTA;
+    uint32_t before = 0;
 
-    if (find_place(jobs, &jobs->jobs[slot], &shapes, ret_place) != JOB_WAIT_NONE || !has_room(jobs, ret_place->victims + 2))
+    for (uint32_t i = 0; i < ARRAY_COUNT(rooms_milli); i++) {
+        ask.flavors = open & flavors_with(jobs, rooms_milli[i], need_milli);
+        if (found == NO_PLACE && ask.flavors == before)
+            continue;
+        before = ask.flavors;
+        while (ask.flavors != 0) {
+            *ret_place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
+            if (ret_place->kind == PLACE_NONE) {
+                found = NO_PLACE;
+                break;
+            }
+            if (quota_need_milli(jobs, job, ret_place) <= rooms_milli[i][ret_place->flavor])
+                return FOUND;
+            ask.flavors &= ~(1u << ret_place->flavor);
+        }
+    }
+    return found;
+}
+
+/* A job with a reservation starts on it as soon as it can, before the cycle asks who else could; and when all others are
+ * served, wherever there is room with what is kept for it. */
+static void place_reserved(struct jobs *jobs, bool anywhere)
+{
+    for (uint32_t i = 0; i < jobs->reserved_count;) {
+        uint32_t slot = jobs->reserved[i];
+        struct job *job = &jobs->jobs[slot];
+        struct devices_place place;
+
+        if (jobs->classes[job->class].root == slot && jobs_has_room(jobs, COMMANDS_MAX / 2) &&
+            find_place(jobs, job, flavors_of(jobs, job->flags), &place) == FOUND &&
+            (anywhere || (place.node == job->place.node && (place.gpu_mask & job->place.gpu_mask) != 0)) &&
+            jobs_has_room(jobs, place.victims + 2))
+            job_take_place(jobs, slot, &place); /* the list is shorter now: the same i again */
+        else
+            i++;
+    }
+}
+
+/* --- the cycle --------------------------------------------------------------------------------------------------------- */
+
+static void gather_class(struct jobs *jobs, uint32_t index)
+{
+    const struct pending_class *class = &jobs->classes[index];
+    const struct known_tenant *tenant = tenant_room(jobs, class->tenant);
+    uint32_t open = flavors_open(jobs, class);
+    const int64_t *room_milli = class->flags & JOB_PREEMPTIBLE ? tenant->available_milli : tenant->nominal_milli;
+
+    open &= flavors_with(jobs, room_milli, class->need_milli);
+    if (open != 0)
+        order_append(jobs, index, pending_rank(jobs, index, open));
+}
+
+/* Only one class: nothing has changed for the others. */
+static void gather(struct jobs *jobs, uint32_t only_class)
+{
+    jobs->alive = 0;
+    order_clear(jobs);
+    for (uint32_t i = 0; i < jobs->shapes_count; i++) {
+        uint32_t index = only_class == NONE_INDEX ? jobs->shapes_active[i] : jobs->classes[only_class].shape;
+        struct pending_shape *shape = &jobs->shapes[index];
+
+        for (uint16_t flavor = 0; flavor < FLAVORS_MAX; flavor++)
+            shape->end_max_ns[flavor] = INT64_MIN;
+        shape->wait = JOB_WAIT_ORDER;
+        if (shape_search(jobs, shape, flavors_of(jobs, shape->spot ? JOB_SPOT_OK : 0))) {
+            jobs->alive++;
+            if (only_class != NONE_INDEX)
+                gather_class(jobs, only_class);
+            else
+                for (uint32_t class = shape->classes; class != NONE_INDEX; class = jobs->classes[class].shape_next)
+                    gather_class(jobs, class);
+        }
+        if (only_class != NONE_INDEX)
+            break;
+    }
+    order_build(jobs);
+}
+
+/* Places the class's head. False: the commands are full. */
+static bool place_head(struct jobs *jobs, uint32_t index)
+{
+    struct pending_class *class = &jobs->classes[index];
+    struct pending_shape *shape = &jobs->shapes[class->shape];
+    uint32_t slot = class->root;
+    uint32_t left = class->count - 1;
+    uint32_t open = flavors_open(jobs, class);
+    struct devices_place place;
+
+    switch (find_place(jobs, &jobs->jobs[slot], open, &place)) {
+    case NO_QUOTA:
+        return true;
+    case NO_PLACE:
+        if (!shape_search(jobs, shape, open))
+            jobs->alive--;
+        return true;
+    case FOUND:
+        break;
+    }
+    if (!jobs_has_room(jobs, place.victims + 2))
         return false;
-    job_take_place(jobs, slot, ret_place);
+    if (left == 0 && shape->classes == index && class->shape_next == NONE_INDEX)
+        jobs->alive--; /* the shape goes with its last job */
+    job_take_place(jobs, slot, &place);
+    if (left > 0)
+        order_push(jobs, index, pending_rank(jobs, index, flavors_open(jobs, class)));
     return true;
 }
 
 void cycle_run(struct jobs *jobs, uint32_t only_class)
 {
-    struct shapes shapes;
-    uint32_t claims = 0;
+    struct order_rank rank;
     uint32_t class;
 
-    shapes.count = 0;
-    jobs->cycle++;
+    jobs->searches++;
     jobs->cycle_due = false;
-    pending_order(jobs, only_class);
-    while ((class = pending_next(jobs)) != NONE_INDEX) {
-        uint32_t slot = jobs->classes[class].root;
-        struct job *job = &jobs->jobs[slot];
-        struct devices_place place;
-        enum job_wait wait;
+    if (jobs->totals.pending == 0)
+        return;
+    if (only_class == NONE_INDEX) {
+        claims_let_in(jobs);
+        place_reserved(jobs, false);
+    }
+    gather(jobs, only_class);
+    while (jobs->alive > 0 && (class = order_pop(jobs, &rank)) != NONE_INDEX) {
+        uint32_t open = flavors_open(jobs, &jobs->classes[class]);
+        struct order_rank now;
 
-        /* An older job of the class came back: what was reserved is the head's. */
-        if (jobs->classes[class].reserved != NONE_INDEX && jobs->classes[class].reserved != slot)
-            reserve_forget(jobs, jobs->classes[class].reserved);
-        wait = find_place(jobs, job, &shapes, &place);
-
-        if (wait == JOB_WAIT_NONE) {
-            uint32_t left = jobs->classes[class].count;
-
-            if (!has_room(jobs, place.victims + 2)) {
-                jobs->cycle_due = true;
-                wake_by(jobs, jobs->at_ns);
-                return;
-            }
-            job_take_place(jobs, slot, &place);
-            if (left > 1)
-                pending_again(jobs, class);
+        if (open == 0)
+            continue;
+        /* What was placed since may have moved its tenant back. */
+        now = pending_rank(jobs, class, open);
+        if (rank_before(&rank, &now)) {
+            order_push(jobs, class, now);
             continue;
         }
-        mark_blocked(jobs, slot, wait);
-        if (job->earmarked || claims == CLAIMS_A_CYCLE)
-            continue;
-        claims++;
-        if (!reclaim_for(jobs, slot) && (wait != JOB_WAIT_QUOTA || within_own_limits(jobs, job)))
-            reserve_for(jobs, slot);
+        if (!place_head(jobs, class)) {
+            jobs->cycle_due = true;
+            return;
+        }
     }
+    place_reserved(jobs, true);
+    claims_run(jobs, only_class);
+    reserve_run(jobs);
 }

@@ -1,13 +1,13 @@
-/* A job's life: submitted, sized and checked at once, pending, claimed, loading its base, placed, running, stopped and back at
- * its place in the queue, ended. Each change of what a GPU holds is told to the devices, the quotas and the ledger in one
- * place, so they cannot disagree. */
+/* A job's life: submitted and checked at once, pending, waiting for its base, placed, running, stopped and back at its place in
+ * the queue, ended; and what else happens to the fleet. After each event that may have changed who can start, a cycle. */
 #include "fleet/jobs.h"
 
 #include "base/hash.h"
 #include "fleet/jobs_state.h"
 
 struct parts {
-    size_t devices, quota, ledger, jobs, classes, table, active, order, ranks, bases, tenants, gone, scratch, bytes;
+    size_t devices, quota, ledger, jobs, classes, shapes, class_table, shape_table, active, tenants_active, order, ranks, bases,
+        tenants, gone, reserved, scratch, bytes;
 };
 
 static size_t take(size_t *used, size_t bytes)
@@ -57,21 +57,30 @@ static struct parts parts_of(const struct jobs_config *config)
     check(config->jobs_max >= 1 && config->jobs_max <= REQUEST_SLOTS_MAX);
     check(config->flavors_max >= 1 && config->flavors_max <= FLAVORS_MAX);
     check(config->sharers_max >= 1 && config->sharers_max <= SHARERS_MAX);
-    check(config->victims_max <= 64);
+    check(config->holdings_max < LEDGER_NO_BASE);
+    check(config->victims_max <= VICTIMS_MAX);
     check(config->eta_milli[1] == 1000);
+    for (uint32_t k = 1; k <= config->sharers_max; k++)
+        check(config->eta_milli[k] >= 1);
+    check(config->preempt_delay_ns >= 0);
+    check(config->order != NULL && config->place != NULL);
     take(&used, sizeof(struct jobs));
     parts.devices = take(&used, devices_bytes(&devices));
     parts.quota = take(&used, quota_bytes(&quota));
     parts.ledger = take(&used, ledger_bytes(&ledger));
     parts.jobs = take(&used, config->jobs_max * sizeof(struct job));
     parts.classes = take(&used, config->jobs_max * sizeof(struct pending_class));
-    parts.table = take(&used, table_bytes(config->jobs_max));
+    parts.shapes = take(&used, config->jobs_max * sizeof(struct pending_shape));
+    parts.class_table = take(&used, table_bytes(config->jobs_max));
+    parts.shape_table = take(&used, table_bytes(config->jobs_max));
     parts.active = take(&used, config->jobs_max * sizeof(uint32_t));
+    parts.tenants_active = take(&used, config->tenants_max * sizeof(uint32_t));
     parts.order = take(&used, config->jobs_max * sizeof(uint32_t));
     parts.ranks = take(&used, config->jobs_max * sizeof(struct order_rank));
     parts.bases = take(&used, config->bases_max * sizeof(struct known_base));
     parts.tenants = take(&used, config->tenants_max * sizeof(struct known_tenant));
     parts.gone = take(&used, config->nodes_max * sizeof(int64_t));
+    parts.reserved = take(&used, config->reservations_max * sizeof(uint32_t));
     parts.scratch = take(&used, SCRATCH_JOBS * sizeof(uint32_t));
     parts.bytes = used;
     return parts;
@@ -100,297 +109,22 @@ struct jobs *jobs_create(void *memory, size_t memory_bytes, const struct jobs_co
     jobs->ledger = ledger_create(bytes + parts.ledger, ledger_bytes(&ledger), &ledger);
     jobs->jobs = (void *)(bytes + parts.jobs);
     jobs->classes = (void *)(bytes + parts.classes);
-    table_init(&jobs->class_of, bytes + parts.table, config->jobs_max);
-    jobs->active = (void *)(bytes + parts.active);
+    jobs->shapes = (void *)(bytes + parts.shapes);
+    table_init(&jobs->class_of, bytes + parts.class_table, config->jobs_max);
+    table_init(&jobs->shape_of, bytes + parts.shape_table, config->jobs_max);
+    jobs->shapes_active = (void *)(bytes + parts.active);
+    jobs->tenants_active = (void *)(bytes + parts.tenants_active);
     jobs->order = (void *)(bytes + parts.order);
     jobs->ranks = (void *)(bytes + parts.ranks);
     jobs->bases = (void *)(bytes + parts.bases);
     jobs->tenants = (void *)(bytes + parts.tenants);
     jobs->gone_at_ns = (void *)(bytes + parts.gone);
+    jobs->reserved = (void *)(bytes + parts.reserved);
     jobs->scratch_jobs = (void *)(bytes + parts.scratch);
-    jobs->running_head = NONE_INDEX;
-    jobs->claim_due = NONE_INDEX;
+    jobs->hope_at_ns = NEVER_NS;
+    jobs->hopes = 1;
     pending_init(jobs);
     return jobs;
-}
-
-bool has_room(const struct jobs *jobs, uint32_t commands)
-{
-    return jobs->out->count + commands <= COMMANDS_MAX;
-}
-
-/* The command is zeroed; the caller fills its body, and then calls said(). */
-struct fleet_command *say(struct jobs *jobs, enum fleet_command_kind kind, uint16_t reason)
-{
-    struct fleet_command *command;
-
-    check(has_room(jobs, 1));
-    command = &jobs->out->items[jobs->out->count++];
-    memset(command, 0, sizeof(*command));
-    command->id = ++*jobs->said;
-    command->kind = (uint16_t)kind;
-    command->reason = reason;
-    return command;
-}
-
-/* The body joins the history. */
-static void said(struct jobs *jobs, const struct fleet_command *command)
-{
-    jobs->history = hash_fold(jobs->history, (uint64_t)command->kind << 16 | command->reason);
-    jobs->history = hash_words(jobs->history, command->word, ARRAY_COUNT(command->word));
-}
-
-void wake_by(struct jobs *jobs, int64_t at_ns)
-{
-    jobs->wakeup_at_ns = min_i64(jobs->wakeup_at_ns, max_i64(at_ns, jobs->at_ns));
-}
-
-static int64_t slowed_ns(const struct jobs *jobs, int64_t alone_ns, uint32_t sharers)
-{
-    return (int64_t)((uint128)(uint64_t)alone_ns * sharers * 1000 / jobs->config.eta_milli[sharers]);
-}
-
-static bool shares(const struct job *job)
-{
-    return job->isolation == ISOLATION_MPS || job->isolation == ISOLATION_TIME_SLICE;
-}
-
-int64_t job_end_estimate_ns(const struct jobs *jobs, const struct job *job)
-{
-    /* Whoever may share is taken to share with as many as may come: an estimate that is late, not early. */
-    int64_t left_ns = slowed_ns(jobs, job->remaining_ns, shares(job) ? jobs->config.sharers_max : 1);
-    int64_t from_ns = job->state == JOB_RUNNING || job->state == JOB_STOPPING ? job->started_at_ns : jobs->at_ns;
-
-    return max_i64(jobs->at_ns, from_ns + left_ns);
-}
-
-/* --- what a claim changes, in one place ------------------------------------------------------------------------------ */
-
-static uint32_t gpu_number(const struct devices_place *place, uint16_t gpu)
-{
-    return (uint32_t)place->node * 16 + gpu;
-}
-
-/* Each running job on the GPUs of `place` gets an equal part of their compute. */
-static void share_compute(struct jobs *jobs, const struct devices_place *place)
-{
-    for (uint16_t gpu = 0; gpu < 16; gpu++) {
-        uint32_t running = 0;
-        uint32_t slot;
-
-        if ((place->gpu_mask >> gpu & 1) == 0)
-            continue;
-        for (uint32_t i = 0; (slot = devices_job_at(jobs->devices, place->node, gpu, i)) != NONE_INDEX; i++)
-            running += jobs->jobs[slot].state == JOB_RUNNING || jobs->jobs[slot].state == JOB_STOPPING;
-        for (uint32_t i = 0; (slot = devices_job_at(jobs->devices, place->node, gpu, i)) != NONE_INDEX; i++) {
-            bool runs = jobs->jobs[slot].state == JOB_RUNNING || jobs->jobs[slot].state == JOB_STOPPING;
-
-            ledger_compute(jobs->ledger, gpu_number(place, gpu), jobs->at_ns, slot, runs ? 1000 / running : 0);
-        }
-    }
-}
-
-static void tell_unused(struct jobs *jobs, uint32_t tenant)
-{
-    int64_t unused_milli = 0;
-
-    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
-        unused_milli +=
-            max_i64(0, quota_nominal(jobs->quota, tenant, flavor) - quota_used(jobs->quota, tenant, flavor));
-    ledger_unused(jobs->ledger, jobs->at_ns, tenant, unused_milli);
-}
-
-static void link_running(struct jobs *jobs, uint32_t slot)
-{
-    struct job *job = &jobs->jobs[slot];
-
-    job->running_prev = NONE_INDEX;
-    job->running_next = jobs->running_head;
-    if (job->running_next != NONE_INDEX)
-        jobs->jobs[job->running_next].running_prev = slot;
-    jobs->running_head = slot;
-    jobs->totals.running++;
-}
-
-static void unlink_running(struct jobs *jobs, uint32_t slot)
-{
-    struct job *job = &jobs->jobs[slot];
-
-    if (job->running_prev != NONE_INDEX)
-        jobs->jobs[job->running_prev].running_next = job->running_next;
-    else
-        jobs->running_head = job->running_next;
-    if (job->running_next != NONE_INDEX)
-        jobs->jobs[job->running_next].running_prev = job->running_prev;
-    jobs->totals.running--;
-}
-
-static void drop_holding(struct jobs *jobs, uint32_t holding)
-{
-    struct devices_holding about = devices_holding(jobs->devices, holding);
-    struct fleet_command *command = say(jobs, FLEET_COMMAND_BASE_DROP, 0);
-
-    command->base_drop.base.value = about.base;
-    command->base_drop.node.value = about.node;
-    command->base_drop.gpu_mask = about.gpu_mask;
-    command->base_drop.bytes = about.bytes;
-    said(jobs, command);
-    for (uint16_t gpu = 0; gpu < 16; gpu++)
-        if (about.gpu_mask >> gpu & 1)
-            ledger_base_off(jobs->ledger, (uint32_t)about.node * 16 + gpu, jobs->at_ns, about.base);
-    devices_drop(jobs->devices, holding);
-    jobs->totals.base_drops++;
-}
-
-static uint32_t begin_load(struct jobs *jobs, const struct job *job, const struct devices_place *place)
-{
-    const struct known_base *base = &jobs->bases[job->base];
-    struct fleet_command *command = say(jobs, FLEET_COMMAND_BASE_LOAD, 0);
-
-    command->base_load.base.value = job->base;
-    command->base_load.node.value = place->node;
-    command->base_load.gpu_mask = place->gpu_mask;
-    command->base_load.bytes = base->bytes;
-    said(jobs, command);
-    for (uint16_t gpu = 0; gpu < 16; gpu++)
-        if (place->gpu_mask >> gpu & 1)
-            ledger_base_on(jobs->ledger, gpu_number(place, gpu), jobs->at_ns, job->base, base->bytes, true);
-    jobs->totals.base_loads++;
-    return devices_hold(jobs->devices, job->base, base->bytes, place->node, place->gpu_mask, base->load_ns);
-}
-
-static void say_place(struct jobs *jobs, uint32_t slot)
-{
-    struct job *job = &jobs->jobs[slot];
-    struct fleet_command *command = say(jobs, FLEET_COMMAND_JOB_PLACE, 0);
-    uint32_t neighbours = 1;
-
-    for (uint16_t gpu = 0; gpu < 16; gpu++)
-        if (job->place.gpu_mask >> gpu & 1)
-            neighbours = max_u32(neighbours, devices_jobs_on(jobs->devices, job->place.node, gpu));
-    command->job_place.job = job->id;
-    command->job_place.bytes = job->bytes;
-    command->job_place.node.value = job->place.node;
-    command->job_place.gpu_mask = job->place.gpu_mask;
-    command->job_place.slice = job->place.slice;
-    command->job_place.base.value = job->base;
-    command->job_place.neighbours = (uint16_t)neighbours;
-    command->job_place.clear = job->clear;
-    command->job_place.claimed_at_ns = job->placed_at_ns;
-    said(jobs, command);
-    job->state = JOB_PLACING;
-}
-
-/* Nobody is stopped for it any more; those who are being stopped are not asked to go on: their checkpoints are made. */
-static void forget_victims(struct jobs *jobs, uint32_t slot)
-{
-    if (jobs->jobs[slot].victims_left > 0) {
-        for (uint32_t at = jobs->running_head; at != NONE_INDEX; at = jobs->jobs[at].running_next)
-            if (jobs->jobs[at].claimer == slot)
-                jobs->jobs[at].claimer = NONE_INDEX;
-        jobs->jobs[slot].victims_left = 0;
-        jobs->claims_open--;
-    }
-    reserve_forget(jobs, slot);
-}
-
-void job_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place *found)
-{
-    struct job *job = &jobs->jobs[slot];
-    struct devices_ask ask = ask_of(jobs, job);
-    struct devices_place place = *found;
-    uint32_t victims[64];
-    int64_t need_milli = quota_need_milli(jobs, job, &place);
-
-    check(place.victims <= ARRAY_COUNT(victims));
-    for (uint32_t i = 0; i < place.victims; i++)
-        victims[i] = devices_victim_at(jobs->devices, i);
-    for (uint32_t i = 0; i < place.victims; i++)
-        drop_holding(jobs, victims[i]);
-    pending_remove(jobs, slot);
-    forget_victims(jobs, slot);
-    job->borrowed = quota_fit(jobs->quota, job->tenant, place.flavor, need_milli) != QUOTA_NOMINAL;
-    if (place.kind == PLACE_LOAD && place.slice == 0)
-        place.holding = begin_load(jobs, job, &place);
-    else if (place.kind == PLACE_RESIDENT)
-        jobs->totals.base_hits++;
-    job->clear = devices_claim(jobs->devices, slot, &ask, &place);
-    quota_take(jobs->quota, job->tenant, place.flavor, need_milli);
-    job->quota_milli_per_gpu = (uint16_t)(need_milli / job->gpus);
-    tell_unused(jobs, job->tenant);
-    job->entry_ns = (int64_t)job->gpus * min_i64(job->remaining_ns, jobs->config.half_life_ns);
-    quota_usage_add(jobs->quota, job->tenant, jobs->at_ns, job->entry_ns);
-    job->flavor = place.flavor;
-    job->place = place;
-    job->placed_at_ns = jobs->at_ns;
-    job->started_at_ns = NEVER_NS;
-    job->attempt++;
-    for (uint16_t gpu = 0; gpu < 16; gpu++)
-        if (place.gpu_mask >> gpu & 1)
-            ledger_claim_on(jobs->ledger, gpu_number(&place, gpu), jobs->at_ns, slot, job->tenant, job->base,
-                            place.slice == 0 ? job->bytes : job->bytes + ask.base_bytes, 0, job->borrowed);
-    link_running(jobs, slot);
-    job->wait = JOB_WAIT_NONE;
-    if (place.kind == PLACE_RESIDENT || place.slice != 0) {
-        say_place(jobs, slot);
-    } else {
-        job->state = JOB_BASE_WAIT;
-        job->wait = JOB_WAIT_BASE_LOADING;
-    }
-}
-
-/* The claim ends, whatever became of the job. Total: nothing here can fail, whatever has changed since it began. */
-void job_forget_claim(struct jobs *jobs, uint32_t slot)
-{
-    struct job *job = &jobs->jobs[slot];
-    struct devices_place place = job->place;
-    int64_t held_ns = (int64_t)job->gpus * (jobs->at_ns - job->placed_at_ns);
-
-    unlink_running(jobs, slot);
-    for (uint16_t gpu = 0; gpu < 16; gpu++)
-        if (place.gpu_mask >> gpu & 1)
-            ledger_claim_off(jobs->ledger, gpu_number(&place, gpu), jobs->at_ns, slot);
-    devices_release(jobs->devices, slot);
-    quota_give(jobs->quota, job->tenant, job->flavor, (int64_t)job->quota_milli_per_gpu * job->gpus);
-    tell_unused(jobs, job->tenant);
-    /* The advance is taken back as of its own instant, so that it leaves no trace, and what was really held is added. */
-    quota_usage_add(jobs->quota, job->tenant, job->placed_at_ns, -job->entry_ns);
-    quota_usage_add(jobs->quota, job->tenant, jobs->at_ns, held_ns);
-    job->entry_ns = 0;
-    job->started_at_ns = NEVER_NS;
-    share_compute(jobs, &place);
-}
-
-/* --- claimers and their victims ---------------------------------------------------------------------------------------- */
-
-/* The job that `slot` was stopped for has one victim fewer to wait for; the last one lets it in. */
-static void victim_left(struct jobs *jobs, uint32_t slot)
-{
-    struct job *victim = &jobs->jobs[slot];
-    struct job *claimer;
-
-    if (victim->claimer == NONE_INDEX)
-        return;
-    claimer = &jobs->jobs[victim->claimer];
-    check(claimer->state == JOB_PENDING && claimer->victims_left > 0);
-    if (--claimer->victims_left == 0) {
-        jobs->claims_open--;
-        jobs->claim_due = victim->claimer;
-    }
-    victim->claimer = NONE_INDEX;
-}
-
-/* Its victims are gone: it starts on what was kept for it, before anybody else is looked at. */
-static void let_in(struct jobs *jobs, uint32_t slot)
-{
-    struct job *job = &jobs->jobs[slot];
-    struct devices_place place;
-
-    if (job->state != JOB_PENDING)
-        return;
-    if (cycle_place_one(jobs, slot, &place))
-        return;
-    reserve_forget(jobs, slot); /* the plan did not come true: a GPU was lost, or a limit changed */
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------------- */
@@ -401,12 +135,12 @@ void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int
     struct fleet_command *command;
 
     check(job->state == JOB_RUNNING || job->state == JOB_PLACING);
-    command = say(jobs, FLEET_COMMAND_JOB_STOP, (uint16_t)reason);
+    command = jobs_say(jobs, FLEET_COMMAND_JOB_STOP, (uint16_t)reason);
     command->job_stop.job = job->id;
     command->job_stop.by_ns = by_ns;
-    said(jobs, command);
+    jobs_said(jobs, command);
     job->state = JOB_STOPPING;
-    job->stop_reason = (uint8_t)reason;
+    jobs->stopping++;
     jobs->totals.reclaims += reason == JOB_STOP_RECLAIM;
     jobs->totals.preempts += reason == JOB_STOP_PREEMPT;
     jobs->totals.notices += reason == JOB_STOP_NOTICE;
@@ -414,17 +148,20 @@ void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int
 
 static void refuse(struct jobs *jobs, job_id id, enum job_refuse_reason reason, uint64_t need, uint64_t have)
 {
-    struct fleet_command *command = say(jobs, FLEET_COMMAND_JOB_REFUSE, (uint16_t)reason);
+    struct fleet_command *command = jobs_say(jobs, FLEET_COMMAND_JOB_REFUSE, (uint16_t)reason);
 
     command->refuse.request_or_job = id.value;
     command->refuse.need = need;
     command->refuse.have = have;
-    said(jobs, command);
+    jobs_said(jobs, command);
     jobs->totals.refused++;
 }
 
-/* Spec section 3.7: what may run how. Serving is not a job. */
-static bool stage_allows(uint8_t stage, uint8_t isolation)
+/* Training in turns is for small jobs. */
+#define TIME_SLICE_TRAIN_MAX_NS (3600 * NS_PER_S)
+
+/* Spec section 3.7: what may run how. Serving is not a job. Sessions promise a person an answer: no neighbours' faults. */
+static bool stage_allows(uint8_t stage, uint8_t isolation, int64_t size_ns)
 {
     static const bool allowed[STAGE_COUNT][ISOLATION_COUNT] = {
         [STAGE_TRAIN] = {true, true, true, true},
@@ -432,6 +169,8 @@ static bool stage_allows(uint8_t stage, uint8_t isolation)
         [STAGE_INTERACTIVE] = {true, true, false, true},
     };
 
+    if (stage == STAGE_TRAIN && isolation == ISOLATION_TIME_SLICE && size_ns > TIME_SLICE_TRAIN_MAX_NS)
+        return false;
     return allowed[stage][isolation];
 }
 
@@ -464,6 +203,15 @@ static enum job_refuse_reason never_fits(const struct jobs *jobs, const struct j
     return bytes > *ret_have ? JOB_REFUSE_MEMORY : JOB_REFUSE_NONE;
 }
 
+/* At its place: its id is its age. */
+static void enqueue(struct jobs *jobs, uint32_t slot)
+{
+    jobs->jobs[slot].state = JOB_PENDING;
+    jobs->jobs[slot].waits_from_ns = jobs->at_ns;
+    jobs->totals.pending++;
+    pending_insert(jobs, slot);
+}
+
 static void submit(struct jobs *jobs, const struct fleet_event *event)
 {
     uint32_t slot = job_slot(event->job.job);
@@ -471,11 +219,12 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
     struct job *job;
     uint64_t need;
     uint64_t have;
+    bool paid;
 
     check(slot < jobs->config.jobs_max);
     job = &jobs->jobs[slot];
     check(job->state == JOB_FREE);
-    check(event->job.gpus >= 1 && event->job.size_ns >= 0);
+    check(event->job.gpus >= 1 && event->job.size_ns >= 0 && event->job.runtime_min_ns >= 0);
     check(event->job.stage < STAGE_COUNT && event->job.isolation < ISOLATION_COUNT);
     jobs->totals.submitted++;
     if (event->job.tenant.value >= jobs->config.tenants_max || !jobs->tenants[event->job.tenant.value].known) {
@@ -486,7 +235,7 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
         refuse(jobs, event->job.job, JOB_REFUSE_UNKNOWN_BASE, event->job.base.value, jobs->config.bases_max);
         return;
     }
-    if (!stage_allows(event->job.stage, event->job.isolation)) {
+    if (!stage_allows(event->job.stage, event->job.isolation, event->job.size_ns)) {
         refuse(jobs, event->job.job, JOB_REFUSE_STAGE, event->job.stage, event->job.isolation);
         return;
     }
@@ -495,13 +244,14 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
         .size_ns = event->job.size_ns,
         .remaining_ns = event->job.size_ns,
         .runtime_min_ns = event->job.runtime_min_ns,
+        .deadline_at_ns = event->job.deadline_at_ns,
         .submitted_at_ns = jobs->at_ns,
-        .blocked_at_ns = NEVER_NS,
         .started_at_ns = NEVER_NS,
         .bytes = event->job.bytes,
         .tenant = event->job.tenant.value,
         .class = NONE_INDEX,
         .claimer = NONE_INDEX,
+        .claimer_at = NONE_INDEX,
         .base = event->job.base.value,
         .gpus = event->job.gpus,
         .rank = event->job.rank,
@@ -509,6 +259,7 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
         .flags = event->job.flags,
         .stage = event->job.stage,
         .isolation = event->job.isolation,
+        .trusted = jobs->tenants[event->job.tenant.value].trusted,
     };
     reason = never_fits(jobs, job, &need, &have);
     if (reason != JOB_REFUSE_NONE) {
@@ -516,9 +267,13 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
         job->state = JOB_FREE;
         return;
     }
-    pending_insert(jobs, slot);
-    /* Others were tried when something last changed, and nothing has: only its own class can have become placeable. */
-    cycle_run(jobs, jobs->cycle_due ? NONE_INDEX : job->class);
+    paid = load_pays(jobs, job);
+    enqueue(jobs, slot);
+    /* Others were tried when something last changed, and nothing has: only its own class can have become placeable. Unless its
+     * work makes a load pay, or it brings others a base, or a GPU to share, or drops what stood in the way. */
+    cycle_run(jobs, jobs->cycle_due || paid != load_pays(jobs, job) ? NONE_INDEX : job->class);
+    if (job->state != JOB_PENDING)
+        cycle_run(jobs, NONE_INDEX);
 }
 
 static struct job *job_at(struct jobs *jobs, job_id id)
@@ -533,47 +288,37 @@ static struct job *job_at(struct jobs *jobs, job_id id)
 
 static void started(struct jobs *jobs, const struct fleet_event *event)
 {
-    struct job *job = job_at(jobs, event->job_progress.job);
-
     jobs->totals.started++;
-    job->started_at_ns = jobs->at_ns;
-    if (job->state == JOB_PLACING)
-        job->state = JOB_RUNNING;
-    else
-        check(job->state == JOB_STOPPING); /* stopped while it was starting */
-    share_compute(jobs, &job->place);
+    job_started(jobs, job_slot(job_at(jobs, event->job_progress.job)->id));
+    /* It is one that could be stopped from now on. */
+    claims_hope(jobs);
+    if (jobs->totals.pending > 0)
+        claims_run(jobs, NONE_INDEX);
 }
 
-static void keep_progress(struct jobs *jobs, struct job *job, int64_t done_ns)
+static void keep_progress(struct job *job, int64_t done_ns)
 {
-    (void)jobs;
     check(done_ns >= job->size_ns - job->remaining_ns); /* what is durable stays so */
     job->remaining_ns = max_i64(0, job->size_ns - done_ns);
 }
 
-/* Back to the queue, at its place: its id is its age. */
 static void requeue(struct jobs *jobs, uint32_t slot)
 {
-    job_forget_claim(jobs, slot);
-    victim_left(jobs, slot);
-    pending_insert(jobs, slot);
+    job_leave_place(jobs, slot);
+    claim_victim_left(jobs, slot);
+    enqueue(jobs, slot);
 }
 
 static void end(struct jobs *jobs, uint32_t slot)
 {
-    job_forget_claim(jobs, slot);
-    victim_left(jobs, slot);
+    job_leave_place(jobs, slot);
+    claim_victim_left(jobs, slot);
     jobs->jobs[slot].state = JOB_FREE;
 }
 
 static void after_release(struct jobs *jobs)
 {
-    if (jobs->claim_due != NONE_INDEX) {
-        uint32_t slot = jobs->claim_due;
-
-        jobs->claim_due = NONE_INDEX;
-        let_in(jobs, slot);
-    }
+    claims_hope(jobs);
     cycle_run(jobs, NONE_INDEX);
 }
 
@@ -583,7 +328,7 @@ static void yielded(struct jobs *jobs, const struct fleet_event *event)
     uint32_t slot = job_slot(job->id);
 
     check(job->state == JOB_STOPPING);
-    keep_progress(jobs, job, event->job_progress.done_ns);
+    keep_progress(job, event->job_progress.done_ns);
     if (job->cancelled) {
         jobs->totals.cancelled++;
         end(jobs, slot);
@@ -611,7 +356,7 @@ static void ended(struct jobs *jobs, const struct fleet_event *event)
         break;
     case JOB_LOST:
         jobs->totals.lost++;
-        keep_progress(jobs, job, event->job_progress.done_ns);
+        keep_progress(job, event->job_progress.done_ns);
         if (job->cancelled) {
             jobs->totals.cancelled++;
             end(jobs, slot);
@@ -630,9 +375,13 @@ static void cancel(struct jobs *jobs, const struct fleet_event *event)
 
     switch ((enum job_state)job->state) {
     case JOB_PENDING:
-        forget_victims(jobs, slot);
-        pending_remove(jobs, slot);
+        reserve_forget(jobs, slot);
+        if (job->claimer_at != NONE_INDEX)
+            claim_forget(jobs, slot);
+        else
+            pending_remove(jobs, slot);
         job->state = JOB_FREE;
+        jobs->totals.pending--;
         jobs->totals.cancelled++;
         cycle_run(jobs, NONE_INDEX); /* what was kept for it is open again */
         break;
@@ -664,23 +413,15 @@ static void base_loaded(struct jobs *jobs, const struct fleet_event *event)
 
     check(holding != NONE_INDEX);
     if (event->reason == 0) {
-        devices_loaded(jobs->devices, holding);
-        for (uint16_t gpu = 0; gpu < 16; gpu++)
-            if (mask >> gpu & 1)
-                ledger_base_ready(jobs->ledger, (uint32_t)node * 16 + gpu, jobs->at_ns, base);
-        for (uint32_t i = 0, slot; (slot = devices_job_at(jobs->devices, node, (uint16_t)first, i)) != NONE_INDEX; i++)
-            if (jobs->jobs[slot].state == JOB_BASE_WAIT && jobs->jobs[slot].base == base) {
-                jobs->jobs[slot].wait = JOB_WAIT_NONE;
-                say_place(jobs, slot);
-            }
+        holding_ready(jobs, holding);
     } else {
         for (uint32_t i = 0, slot; (slot = devices_job_at(jobs->devices, node, (uint16_t)first, i)) != NONE_INDEX;) {
-            if (jobs->jobs[slot].state == JOB_BASE_WAIT && jobs->jobs[slot].base == base)
+            if (jobs->jobs[slot].state == JOB_BASE_WAIT && jobs->jobs[slot].place.holding == holding)
                 requeue(jobs, slot); /* the list is shorter now: the same i again */
             else
                 i++;
         }
-        drop_holding(jobs, holding);
+        holding_drop(jobs, holding);
     }
     after_release(jobs);
 }
@@ -696,39 +437,68 @@ static void gpus_up(struct jobs *jobs, const struct fleet_event *event)
         if (event->gpus.gpu_mask >> gpu & 1)
             ledger_gpu_up(jobs->ledger, (uint32_t)event->gpus.node.value * 16 + gpu, jobs->at_ns,
                           event->gpus.price_nano_per_hour, event->gpus.bytes);
+    claims_hope(jobs);
     cycle_run(jobs, NONE_INDEX);
 }
 
-static bool stands_on_closed(const struct jobs *jobs, const struct job *job)
+static bool is_closed(const struct jobs *jobs, const struct devices_place *place)
 {
     for (uint16_t gpu = 0; gpu < 16; gpu++)
-        if ((job->place.gpu_mask >> gpu & 1) && !devices_gpu_open(jobs->devices, job->place.node, gpu))
+        if ((place->gpu_mask >> gpu & 1) && !devices_gpu_open(jobs->devices, place->node, gpu))
             return true;
     return false;
+}
+
+/* What is kept on GPUs that take no more work is kept no longer. */
+static void unkeep_closed(struct jobs *jobs)
+{
+    for (uint32_t i = 0; i < jobs->claimers_count;) {
+        uint32_t slot = jobs->claimers[i];
+
+        if (is_closed(jobs, &jobs->jobs[slot].place)) {
+            claim_forget(jobs, slot);
+            pending_insert(jobs, slot);
+        } else {
+            i++;
+        }
+    }
+    for (uint32_t i = 0; i < jobs->reserved_count;)
+        if (is_closed(jobs, &jobs->jobs[jobs->reserved[i]].place))
+            reserve_forget(jobs, jobs->reserved[i]);
+        else
+            i++;
+}
+
+static void leave_gpu(struct jobs *jobs, uint16_t node, uint16_t gpu)
+{
+    uint32_t slot;
+
+    for (uint32_t i = 0; (slot = devices_job_at(jobs->devices, node, gpu, i)) != NONE_INDEX;) {
+        struct job *job = &jobs->jobs[slot];
+
+        if (job->state == JOB_BASE_WAIT) {
+            requeue(jobs, slot); /* the list is shorter now: the same i again */
+            continue;
+        }
+        if (job->state == JOB_RUNNING || job->state == JOB_PLACING) {
+            if (!jobs_has_room(jobs, 1)) {
+                jobs->leave_due = true;
+                return;
+            }
+            job_stop(jobs, slot, JOB_STOP_NOTICE, jobs->gone_at_ns[node]);
+        }
+        i++;
+    }
 }
 
 /* Whoever is on GPUs that will be gone is stopped; those who wait for a base there go back to the queue. */
 static void leave_closed(struct jobs *jobs)
 {
-    uint32_t next;
-
     jobs->leave_due = false;
-    for (uint32_t slot = jobs->running_head; slot != NONE_INDEX; slot = next) {
-        struct job *job = &jobs->jobs[slot];
-
-        next = job->running_next;
-        if (!stands_on_closed(jobs, job))
-            continue;
-        if (job->state == JOB_BASE_WAIT) {
-            requeue(jobs, slot);
-        } else if (job->state == JOB_RUNNING || job->state == JOB_PLACING) {
-            if (!has_room(jobs, 1)) {
-                jobs->leave_due = true;
-                return;
-            }
-            job_stop(jobs, slot, JOB_STOP_NOTICE, jobs->gone_at_ns[job->place.node]);
-        }
-    }
+    for (uint32_t node = 0; node < jobs->config.nodes_max; node++)
+        for (uint16_t gpu = 0; gpu < 16; gpu++)
+            if (!devices_gpu_open(jobs->devices, (uint16_t)node, gpu))
+                leave_gpu(jobs, (uint16_t)node, gpu);
 }
 
 static void gpus_notice(struct jobs *jobs, const struct fleet_event *event)
@@ -736,6 +506,7 @@ static void gpus_notice(struct jobs *jobs, const struct fleet_event *event)
     check(event->gpus.node.value < jobs->config.nodes_max);
     jobs->gone_at_ns[event->gpus.node.value] = event->gpus.gone_at_ns;
     devices_close(jobs->devices, event->gpus.node.value, event->gpus.gpu_mask);
+    unkeep_closed(jobs);
     leave_closed(jobs);
     after_release(jobs);
 }
@@ -749,6 +520,7 @@ static void gpus_gone(struct jobs *jobs, const struct fleet_event *event)
         if (event->gpus.gpu_mask >> gpu & 1)
             ledger_gpu_down(jobs->ledger, (uint32_t)node * 16 + gpu, jobs->at_ns);
     check(devices_gone(jobs->devices, node, event->gpus.gpu_mask, jobs->scratch_jobs, SCRATCH_JOBS) == 0);
+    unkeep_closed(jobs);
     cycle_run(jobs, NONE_INDEX);
 }
 
@@ -758,6 +530,8 @@ static void know_base(struct jobs *jobs, const struct fleet_event *event)
 
     check(event->base_known.base.value < jobs->config.bases_max);
     base = &jobs->bases[event->base_known.base.value];
+    check(event->base_known.gpus >= 1 && event->base_known.load_ns >= 0);
+    check(!base->known || base->bytes == event->base_known.bytes); /* resident copies are counted by it */
     base->bytes = event->base_known.bytes;
     base->load_ns = event->base_known.load_ns;
     base->gpus = event->base_known.gpus;
@@ -774,14 +548,21 @@ static void know_tenant(struct jobs *jobs, const struct fleet_event *event)
     jobs->tenants[tenant].known = true;
     jobs->tenants[tenant].trusted = (event->tenant.flags & TENANT_TRUSTED) != 0;
     tell_unused(jobs, tenant);
+    jobs->version++;
+    claims_hope(jobs);
     cycle_run(jobs, NONE_INDEX);
 }
 
 void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *commands_said, struct fleet_commands *out)
 {
     jobs->at_ns = event->at_ns;
+    jobs->version++;
     jobs->out = out;
     jobs->said = commands_said;
+    if (jobs->hope_at_ns <= jobs->at_ns) {
+        jobs->hope_at_ns = NEVER_NS;
+        claims_hope(jobs);
+    }
     if (jobs->wakeup_at_ns <= jobs->at_ns)
         jobs->wakeup_at_ns = NEVER_NS;
     switch ((enum fleet_event_kind)event->kind) {
@@ -792,6 +573,8 @@ void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *com
         quota_set_cohort(jobs->quota, event->cohort.tenant, event->cohort.cohort, event->cohort.flavor,
                          event->cohort.weight_milli, event->cohort.nominal_milli, event->cohort.borrowing_milli,
                          event->cohort.lending_milli);
+        jobs->version++;
+        claims_hope(jobs);
         cycle_run(jobs, NONE_INDEX);
         break;
     case FLEET_EVENT_TENANT:
@@ -816,7 +599,7 @@ void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *com
         started(jobs, event);
         break;
     case FLEET_EVENT_JOB_CHECKPOINTED:
-        keep_progress(jobs, job_at(jobs, event->job_progress.job), event->job_progress.done_ns);
+        keep_progress(job_at(jobs, event->job_progress.job), event->job_progress.done_ns);
         break;
     case FLEET_EVENT_JOB_YIELDED:
         yielded(jobs, event);
@@ -836,58 +619,10 @@ void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *com
         check(false && "not an event of jobs");
     }
     if (jobs->cycle_due || jobs->leave_due)
-        wake_by(jobs, jobs->at_ns);
+        jobs_wake_by(jobs, jobs->at_ns);
 }
 
 int64_t jobs_wakeup_at_ns(const struct jobs *jobs)
 {
     return jobs->wakeup_at_ns;
-}
-
-struct job_view jobs_view(const struct jobs *jobs, job_id id)
-{
-    const struct job *job;
-
-    check(job_slot(id) < jobs->config.jobs_max);
-    job = &jobs->jobs[job_slot(id)];
-    if (job->state == JOB_FREE || job->id.value != id.value)
-        return (struct job_view){.reserved_for = NONE_INDEX};
-    return (struct job_view){
-        .id = job->id,
-        .state = (enum job_state)job->state,
-        .wait = (enum job_wait)job->wait,
-        .reserved_for = NONE_INDEX,
-        .submitted_at_ns = job->submitted_at_ns,
-        .remaining_ns = job->remaining_ns,
-        .attempt = job->attempt,
-        .tenant = job->tenant,
-        .flavor = job->flavor,
-        .borrowed = job->borrowed,
-    };
-}
-
-struct jobs_totals jobs_totals(const struct jobs *jobs)
-{
-    return jobs->totals;
-}
-
-void jobs_book(struct jobs *jobs, uint32_t account, enum charge_component component, int64_t amount_nano)
-{
-    ledger_book(jobs->ledger, account, component, amount_nano);
-}
-
-const struct ledger *jobs_settle(struct jobs *jobs, int64_t at_ns)
-{
-    ledger_settle(jobs->ledger, at_ns);
-    return jobs->ledger;
-}
-
-const struct devices *jobs_devices(const struct jobs *jobs)
-{
-    return jobs->devices;
-}
-
-const struct quota *jobs_quota(const struct jobs *jobs)
-{
-    return jobs->quota;
 }

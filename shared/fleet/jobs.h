@@ -52,8 +52,10 @@ struct job_view {
     enum job_wait wait;             /* PENDING, BASE_WAIT */
     uint32_t reserved_for;          /* JOB_WAIT_RESERVED: slot of the job that the GPUs are kept for; NONE_INDEX */
     int64_t submitted_at_ns;
+    int64_t deadline_at_ns;         /* NEVER_NS: none; reported, it changes no order */
     int64_t remaining_ns;           /* GPU time alone, from the last durable point */
     uint32_t attempt;               /* how often it was placed */
+    bool claims;                    /* PENDING: others are being stopped for it */
     uint32_t tenant;
     uint16_t flavor;
     bool borrowed;
@@ -61,6 +63,7 @@ struct job_view {
 struct jobs_totals {
     uint64_t submitted, refused, started, succeeded, failed, cancelled, lost;
     uint64_t reclaims, preempts, notices; /* JOB_STOPs said */
+    uint64_t claims_failed;         /* jobs were stopped for one that then could not start: a GPU was lost, a limit changed */
     uint64_t base_loads, base_drops, base_hits; /* placements that found their base there */
     uint64_t pending, running;
 };
@@ -75,6 +78,8 @@ uint64_t jobs_digest(const struct jobs *jobs);
 
 /* state JOB_FREE: not known. */
 struct job_view jobs_view(const struct jobs *jobs, job_id job);
+/* The sentence of a code. */
+const char *job_wait_text(enum job_wait wait);
 struct jobs_totals jobs_totals(const struct jobs *jobs);
 /* A charge of the host's own, such as storage, after the last event: it is no decision, and no part of the digest's history. */
 void jobs_book(struct jobs *jobs, uint32_t account, enum charge_component component, int64_t amount_nano);

@@ -1,5 +1,6 @@
-/* What the job scheduler keeps. Only its own files include it: jobs.c (a job's life), pending.c (who waits, in what order),
- * cycle.c (who starts), reclaim.c (who is stopped for whom), reserve.c (gangs and backfill), jobs_check.c. */
+/* What the job scheduler keeps. Only its own files include it: jobs.c (a job's life), hold.c (what a claim on GPUs changes),
+ * pending.c (who waits, in what order), cycle.c (who starts), reclaim.c (who is stopped for whom), reserve.c (gangs and
+ * backfill), jobs_views.c, jobs_check.c. */
 #ifndef FLEET_JOBS_STATE_H
 #define FLEET_JOBS_STATE_H
 
@@ -8,72 +9,93 @@
 
 #define FLAVORS_MAX 8
 #define SCRATCH_JOBS 1024
+#define VICTIMS_MAX 64
+/* Jobs that wait for their victims to leave, at once. */
+#define CLAIMERS_MAX 64
 
 struct job {
     job_id id;
     int64_t size_ns;
     int64_t remaining_ns;       /* of size_ns, beyond the last durable point */
     int64_t runtime_min_ns;
+    int64_t deadline_at_ns;
     int64_t submitted_at_ns;
-    int64_t blocked_at_ns;      /* since when it is the one that its class waits with; NEVER_NS: it is not */
-    int64_t placed_at_ns;       /* its claim began */
+    int64_t waits_from_ns;      /* pending since */
+    int64_t placed_at_ns;       /* its hold on GPUs began */
     int64_t started_at_ns;      /* NEVER_NS: not yet */
+    int64_t reserved_from_ns;
     int64_t entry_ns;           /* usage charged in advance */
     uint64_t bytes;
     uint64_t order_key;         /* in its class, under the policy */
     uint32_t tenant;
-    uint32_t class;             /* pending class; NONE_INDEX: not pending */
+    uint32_t class;             /* pending class; NONE_INDEX: it stands in none */
     uint32_t left, right, parent; /* skew heap of its class; slots */
     uint32_t claimer;           /* for whom it is being stopped; NONE_INDEX */
-    uint32_t victims_left;      /* of those stopped for it, how many have not yielded */
+    uint32_t victims_left;      /* of those stopped for it, how many have not left: it is a claimer */
+    uint32_t claimer_at;        /* in `claimers`; NONE_INDEX: it is none */
+    uint16_t victims_node;
     uint32_t attempt;
+    uint32_t quota_milli;       /* taken, all GPUs together; a claimer takes it in advance */
     uint16_t base;
     uint16_t gpus;
     uint16_t rank;
     int16_t priority;
     uint16_t flags;
-    uint16_t flavor;
-    uint16_t quota_milli_per_gpu; /* taken */
+    uint16_t flavor;            /* of quota_milli */
     uint8_t stage;
     uint8_t isolation;
     uint8_t state;              /* enum job_state */
-    uint8_t wait;               /* enum job_wait */
-    uint8_t stop_reason;        /* enum job_stop_reason, while STOPPING */
+    bool trusted;               /* its tenant was, when it was submitted */
     bool borrowed;
     bool cancelled;             /* ends when it has yielded */
-    bool earmarked;             /* GPUs are kept for it */
-    bool reserved;              /* of these, by a reservation */
+    bool reserved;              /* GPUs are kept for it from some instant on */
     bool clear;                 /* memory is cleared before it starts */
-    struct devices_place place; /* while claimed */
-    uint32_t running_prev, running_next; /* list of jobs with a claim */
+    struct devices_place place; /* while it holds GPUs; of a claimer, or with a reservation: what is kept for it */
+    uint32_t running_prev, running_next; /* its tenant's jobs that hold GPUs, the most recent first */
 };
 
-/* Pending jobs that ask for the same: if one does not fit, none does. */
-struct pending_class {
+/* Pending jobs to which the same places are open: a search for one answers for all, but for how soon they end. */
+struct pending_shape {
     uint64_t bytes;
-    uint64_t work_ns;           /* remaining GPU time queued */
-    uint64_t blocked_cycle;     /* number of the last cycle in which its head did not fit */
-    uint32_t tenant;
-    uint32_t root;              /* slot of its first job; NONE_INDEX: empty */
-    uint32_t count;
-    uint32_t active_at;         /* index in `active`; NONE_INDEX */
+    uint64_t searched;          /* `jobs->searches` when the answers below were found */
+    int64_t end_max_ns[FLAVORS_MAX]; /* a job that ends by then has a place there; INT64_MIN: none has */
+    uint32_t tenant;            /* that a neighbour's must be; NONE_INDEX: any may be there */
+    uint32_t classes;           /* first of its classes */
+    uint32_t active_at;         /* index in `shapes_active` */
     uint32_t next_free;
-    uint32_t reserved;          /* its job that holds a reservation; NONE_INDEX */
     uint32_t collision;         /* how many keys were tried before this one */
     uint16_t base;
     uint16_t gpus;
+    uint8_t isolation;
+    bool trusted;
+    bool spot;                  /* may be placed on flavors that can be taken back */
+    uint8_t wait;               /* enum job_wait: why the last search that found nothing found nothing */
+};
+
+/* Pending jobs of one tenant, shape, priority and octave of remaining time, a heap by the policy's key and age. What a
+ * cycle reads of its head stands here. */
+struct pending_class {
+    uint64_t head;              /* id of its first job */
+    uint64_t head_key;          /* of the policy, if it is the job's own */
+    uint64_t tried;             /* `jobs->hopes` when nobody could be stopped for it; 0: not tried */
+    uint64_t windowless;        /* `jobs->hopes` when no node had a window for it */
+    uint32_t shape;
+    uint32_t tenant;
+    uint32_t root;              /* slot of its first job; NONE_INDEX: empty */
+    uint32_t count;
+    uint32_t shape_prev, shape_next;
+    uint32_t tenant_prev, tenant_next;
+    uint32_t collision;
+    uint32_t need_milli;        /* of quota, the least */
     int16_t priority;
     uint16_t flags;
-    uint8_t stage;
-    uint8_t isolation;
     uint8_t octave;             /* of the remaining time */
-    uint8_t wait;               /* enum job_wait of its head */
 };
 
 struct known_base {
+    uint128 work_ns;            /* GPU time queued for it */
     uint64_t bytes;
     int64_t load_ns;
-    uint64_t work_ns;           /* queued for it */
     uint16_t gpus;
     bool known;
 };
@@ -81,88 +103,135 @@ struct known_base {
 struct known_tenant {
     bool known;
     bool trusted;
+    bool lowest_known;
+    int32_t lowest;             /* priority of its running preemptible jobs; INT32_MAX: none */
+    uint32_t running_head;      /* jobs that hold GPUs */
+    uint32_t classes;           /* pending */
+    uint32_t active_at;         /* index in `tenants_active`; NONE_INDEX: nothing pending */
+    uint64_t room_version;      /* `jobs->version` of what follows */
+    uint64_t key;               /* fair share */
+    int64_t nominal_milli[FLAVORS_MAX];   /* what it could take within its nominal quota */
+    int64_t available_milli[FLAVORS_MAX]; /* and with what it may borrow */
+    int64_t marked_milli[FLAVORS_MAX];    /* held by jobs that are marked as borrowed */
+    int64_t claimed_milli[FLAVORS_MAX];   /* taken in advance by its claimers */
+};
+
+/* What a class is sorted by. */
+struct order_rank {
+    uint64_t tried;             /* reclaim: who was not tried comes first */
+    uint64_t key;               /* of the policy */
+    uint64_t head;              /* id of its first job */
+    int32_t priority;
+    bool borrows;               /* within nominal comes first: otherwise it would take back at once what others got */
 };
 
 struct jobs {
     struct jobs_config config;
     int64_t at_ns;
     int64_t wakeup_at_ns;
+    int64_t hope_at_ns;         /* when a job that could not be stopped will have run its minimum, or a delay is over */
     uint64_t history;           /* hash of command bodies */
-    uint64_t cycle;
+    uint64_t version;           /* of quotas, usage and time: what was read of them under another is stale */
+    uint64_t searches;          /* of what is on GPUs: cycles */
+    uint64_t hopes;             /* of what might help a claimer */
+    uint64_t alive;             /* shapes of this cycle with a place */
     bool cycle_due;             /* a cycle was cut short by the limit of commands */
     bool leave_due;             /* so was telling jobs to leave GPUs that will be gone */
     struct jobs_totals totals;
+    uint64_t bytes_largest;     /* of any GPU, slice and node that was ever there: what is gone may come back */
+    uint64_t slice_largest;
+    uint32_t gang_largest;
     struct devices *devices;
     struct quota *quota;
     struct ledger *ledger;
     struct job *jobs;           /* [jobs_max] by slot */
     struct pending_class *classes; /* [jobs_max] */
+    struct pending_shape *shapes;  /* [jobs_max] */
     uint32_t class_free;
+    uint32_t shape_free;
     struct table class_of;      /* key -> class */
-    uint32_t *active;           /* [jobs_max] classes with jobs */
-    uint32_t active_count;
-    uint32_t *order;            /* [jobs_max] the cycle's heap of classes */
+    struct table shape_of;      /* key -> shape */
+    uint32_t *shapes_active;    /* [jobs_max] */
+    uint32_t shapes_count;
+    uint32_t *tenants_active;   /* [tenants_max] with pending jobs */
+    uint32_t tenants_count;
+    uint32_t *order;            /* [jobs_max] a heap of classes */
     uint32_t order_count;
     struct order_rank *ranks;   /* [jobs_max] of the classes in `order` */
     struct known_base *bases;
     struct known_tenant *tenants;
     int64_t *gone_at_ns;        /* [nodes_max] of the last notice */
-    uint32_t running_head;      /* jobs with a claim, the most recently placed first */
-    uint32_t claim_due;         /* a claimer whose victims have all left; NONE_INDEX */
-    uint64_t bytes_largest;     /* of any GPU, slice and node that was ever there: what is gone may come back */
-    uint64_t slice_largest;
-    uint32_t gang_largest;
-    uint32_t claims_open;       /* claimers that wait for victims to leave */
-    uint32_t reservations;      /* held now */
+    uint32_t claim_node;        /* where the next search for victims begins */
+    uint32_t stopping;          /* jobs that were told to stop and have not left */
+    uint32_t claimers_count;
+    uint32_t claimers[CLAIMERS_MAX]; /* jobs that wait for their victims to leave */
+    uint32_t reserved_count;
+    uint32_t *reserved;         /* [reservations_max] jobs with a reservation */
     uint32_t *scratch_jobs;     /* [SCRATCH_JOBS] */
     struct fleet_commands *out; /* while stepping */
     uint64_t *said;
-};
-
-/* What a class is sorted by in a cycle. */
-struct order_rank {
-    uint64_t key;               /* of the policy */
-    uint64_t head;              /* id of its first job */
-    int32_t priority;
 };
 
 /* pending.c */
 void pending_init(struct jobs *jobs);
 void pending_insert(struct jobs *jobs, uint32_t slot);
 void pending_remove(struct jobs *jobs, uint32_t slot);
-/* Starts a cycle over all active classes, or over one. */
-void pending_order(struct jobs *jobs, uint32_t only_class);
-/* The first class; NONE_INDEX when all were taken. */
-uint32_t pending_next(struct jobs *jobs);
-/* The class has more to offer: back with its new rank. */
-void pending_again(struct jobs *jobs, uint32_t class);
-struct order_rank pending_rank(const struct jobs *jobs, uint32_t class);
+/* The tenant's room and key as of now. */
+const struct known_tenant *tenant_room(struct jobs *jobs, uint32_t tenant);
+/* Flavors that count: within nominal quota in none of them is borrowing. */
+struct order_rank pending_rank(struct jobs *jobs, uint32_t class, uint32_t flavors);
 bool rank_before(const struct order_rank *a, const struct order_rank *b);
+void order_clear(struct jobs *jobs);
+/* Appends without order, and order_build() orders; or order_push(). */
+void order_append(struct jobs *jobs, uint32_t class, struct order_rank rank);
+void order_build(struct jobs *jobs);
+void order_push(struct jobs *jobs, uint32_t class, struct order_rank rank);
+/* The first class; NONE_INDEX when all were taken. */
+uint32_t order_pop(struct jobs *jobs, struct order_rank *ret_rank);
 void pending_check(const struct jobs *jobs);
 
 /* cycle.c */
 void cycle_run(struct jobs *jobs, uint32_t only_class);
-/* Places this one if it fits, whatever its class's head is. */
-bool cycle_place_one(struct jobs *jobs, uint32_t slot, struct devices_place *ret_place);
 struct devices_ask ask_of(const struct jobs *jobs, const struct job *job);
-/* Thousandths of a GPU, all GPUs together, that the job takes of its quota when placed so. */
+/* Flavors that it may be placed on, whatever the quotas say. */
+uint32_t flavors_of(const struct jobs *jobs, uint16_t flags);
+/* Does the work queued for its base pay for a load? */
+bool load_pays(const struct jobs *jobs, const struct job *job);
+
+/* hold.c */
+bool jobs_has_room(const struct jobs *jobs, uint32_t commands);
+struct fleet_command *jobs_say(struct jobs *jobs, enum fleet_command_kind kind, uint16_t reason);
+void jobs_said(struct jobs *jobs, const struct fleet_command *command);
+void jobs_wake_by(struct jobs *jobs, int64_t at_ns);
+int64_t job_end_estimate_ns(const struct jobs *jobs, const struct job *job);
+/* Thousandths of a GPU, all GPUs together, that the job takes of its quota; place NULL: the least. */
 int64_t quota_need_milli(const struct jobs *jobs, const struct job *job, const struct devices_place *place);
-/* Puts it on `place`, which was just found. */
+void quota_charge(struct jobs *jobs, uint32_t slot, uint16_t flavor, int64_t milli, bool over);
+void quota_discharge(struct jobs *jobs, uint32_t slot);
+/* Puts it on `place`, which was just found; a claimer's quota is its own already. */
 void job_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place *place);
+void job_leave_place(struct jobs *jobs, uint32_t slot);
+void job_started(struct jobs *jobs, uint32_t slot);
+void holding_drop(struct jobs *jobs, uint32_t holding);
+void holding_ready(struct jobs *jobs, uint32_t holding);
+void tell_unused(struct jobs *jobs, uint32_t tenant);
 
 /* jobs.c */
-bool has_room(const struct jobs *jobs, uint32_t commands);
-struct fleet_command *say(struct jobs *jobs, enum fleet_command_kind kind, uint16_t reason);
 void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int64_t by_ns);
-void job_forget_claim(struct jobs *jobs, uint32_t slot);
-void wake_by(struct jobs *jobs, int64_t at_ns);
-int64_t job_end_estimate_ns(const struct jobs *jobs, const struct job *job);
 
-/* reclaim.c: true when somebody is being stopped for it. */
-bool reclaim_for(struct jobs *jobs, uint32_t slot);
+/* reclaim.c */
+void claims_run(struct jobs *jobs, uint32_t only_class);
+/* The job that `slot` was stopped for has one victim fewer to wait for. */
+void claim_victim_left(struct jobs *jobs, uint32_t slot);
+/* Claimers whose victims have left start on what was kept for them, before anybody else is looked at. */
+void claims_let_in(struct jobs *jobs);
+/* Nobody is stopped for it any more; those who are being stopped are not asked to go on: their checkpoints are made. */
+void claim_forget(struct jobs *jobs, uint32_t slot);
+/* Something has changed that may make stopping somebody possible. */
+void claims_hope(struct jobs *jobs);
 
 /* reserve.c */
-void reserve_for(struct jobs *jobs, uint32_t slot);
+void reserve_run(struct jobs *jobs);
 void reserve_forget(struct jobs *jobs, uint32_t slot);
 
 #endif

@@ -1,6 +1,6 @@
-/* Who waits: pending jobs in classes that ask for the same, each class a skew heap (Sleator, Tarjan 1986) by the policy's key
- * and then by age; classes in a cycle's heap by priority, the policy's key, and the age of their heads. A cycle looks at
- * heads of classes, never at jobs. */
+/* Who waits: pending jobs in classes, each of one tenant and one shape, a skew heap (Sleator, Tarjan 1986) by the policy's key
+ * and then by age; shapes, the classes to which the same places are open. A cycle asks the devices once a shape, orders the
+ * classes of those that found something, and looks at heads of classes, never at jobs. */
 #include "base/hash.h"
 #include "fleet/jobs_state.h"
 
@@ -46,70 +46,194 @@ static uint8_t octave_of(const struct job *job)
     return (uint8_t)(63 - __builtin_clzll((uint64_t)job->remaining_ns | 1));
 }
 
-static uint64_t class_key(const struct job *job, uint32_t collision)
+static struct pending_shape shape_of(const struct job *job)
 {
-    uint64_t key = hash_fold(collision, job->bytes);
+    bool own = job->isolation == ISOLATION_TIME_SLICE || (job->isolation == ISOLATION_MPS && !job->trusted);
 
-    key = hash_fold(key, (uint64_t)job->tenant << 32 | (uint64_t)job->base << 16 | job->gpus);
-    key = hash_fold(key, (uint64_t)(uint16_t)job->priority << 32 | (uint64_t)job->flags << 16 | (uint64_t)job->stage << 8 |
-                             job->isolation);
-    key = hash_fold(key, octave_of(job));
-    return hash_mix(key);
+    return (struct pending_shape){.bytes = job->bytes,
+                                  .tenant = own ? job->tenant : NONE_INDEX,
+                                  .base = job->base,
+                                  .gpus = job->gpus,
+                                  .isolation = job->isolation,
+                                  .trusted = job->isolation == ISOLATION_MPS && job->trusted,
+                                  .spot = (job->flags & JOB_SPOT_OK) != 0};
 }
 
-static bool same_class(const struct pending_class *class, const struct job *job)
+static uint64_t shape_key(const struct pending_shape *shape, uint32_t collision)
 {
-    return class->bytes == job->bytes && class->tenant == job->tenant && class->base == job->base &&
-           class->gpus == job->gpus && class->priority == job->priority && class->flags == job->flags &&
-           class->stage == job->stage && class->isolation == job->isolation && class->octave == octave_of(job);
+    uint64_t key = hash_fold(collision, shape->bytes);
+
+    key = hash_fold(key, (uint64_t)shape->tenant << 32 | (uint64_t)shape->base << 16 | shape->gpus);
+    return hash_mix(hash_fold(key, (uint64_t)shape->isolation << 16 | (uint64_t)shape->trusted << 8 | shape->spot));
+}
+
+static bool same_shape(const struct pending_shape *a, const struct pending_shape *b)
+{
+    return a->bytes == b->bytes && a->tenant == b->tenant && a->base == b->base && a->gpus == b->gpus &&
+           a->isolation == b->isolation && a->trusted == b->trusted && a->spot == b->spot;
+}
+
+static uint64_t class_key(uint32_t shape, const struct job *job, uint32_t collision)
+{
+    uint64_t key = hash_fold(collision, (uint64_t)shape << 32 | job->tenant);
+
+    return hash_mix(hash_fold(key, (uint64_t)(uint16_t)job->priority << 32 | (uint64_t)job->flags << 16 | octave_of(job)));
+}
+
+static bool same_class(const struct pending_class *class, uint32_t shape, const struct job *job)
+{
+    return class->shape == shape && class->tenant == job->tenant && class->priority == job->priority &&
+           class->flags == job->flags && class->octave == octave_of(job);
 }
 
 void pending_init(struct jobs *jobs)
 {
     for (uint32_t i = 0; i < jobs->config.jobs_max; i++) {
-        jobs->classes[i].next_free = i + 1 < jobs->config.jobs_max ? i + 1 : NONE_INDEX;
+        uint32_t next = i + 1 < jobs->config.jobs_max ? i + 1 : NONE_INDEX;
+
+        jobs->classes[i].tenant_next = next; /* free ones */
         jobs->classes[i].root = NONE_INDEX;
-        jobs->classes[i].active_at = NONE_INDEX;
+        jobs->shapes[i].next_free = next;
     }
-    jobs->class_free = 0;
+    for (uint32_t i = 0; i < jobs->config.tenants_max; i++) {
+        jobs->tenants[i].running_head = jobs->tenants[i].classes = NONE_INDEX;
+        jobs->tenants[i].active_at = NONE_INDEX;
+    }
+    jobs->class_free = jobs->shape_free = 0;
+}
+
+static uint32_t shape_open(struct jobs *jobs, const struct job *job)
+{
+    struct pending_shape shape = shape_of(job);
+    uint32_t index;
+
+    for (;; shape.collision++) {
+        index = table_find(&jobs->shape_of, shape_key(&shape, shape.collision));
+        if (index == NONE_INDEX)
+            break;
+        if (same_shape(&jobs->shapes[index], &shape))
+            return index;
+    }
+    index = jobs->shape_free;
+    check(index != NONE_INDEX); /* there are as many as jobs */
+    jobs->shape_free = jobs->shapes[index].next_free;
+    shape.classes = shape.next_free = NONE_INDEX;
+    shape.active_at = jobs->shapes_count;
+    shape.wait = JOB_WAIT_ORDER;
+    jobs->shapes[index] = shape;
+    jobs->shapes_active[jobs->shapes_count++] = index;
+    table_insert(&jobs->shape_of, shape_key(&shape, shape.collision), index);
+    return index;
+}
+
+static void shape_close(struct jobs *jobs, uint32_t index)
+{
+    struct pending_shape *shape = &jobs->shapes[index];
+    uint32_t last = jobs->shapes_active[--jobs->shapes_count];
+
+    table_remove(&jobs->shape_of, shape_key(shape, shape->collision));
+    jobs->shapes_active[shape->active_at] = last;
+    jobs->shapes[last].active_at = shape->active_at;
+    shape->next_free = jobs->shape_free;
+    jobs->shape_free = index;
+}
+
+static void class_link(struct jobs *jobs, uint32_t index)
+{
+    struct pending_class *class = &jobs->classes[index];
+    struct pending_shape *shape = &jobs->shapes[class->shape];
+    struct known_tenant *tenant = &jobs->tenants[class->tenant];
+
+    class->shape_prev = class->tenant_prev = NONE_INDEX;
+    class->shape_next = shape->classes;
+    if (shape->classes != NONE_INDEX)
+        jobs->classes[shape->classes].shape_prev = index;
+    shape->classes = index;
+    class->tenant_next = tenant->classes;
+    if (tenant->classes != NONE_INDEX) {
+        jobs->classes[tenant->classes].tenant_prev = index;
+    } else {
+        tenant->active_at = jobs->tenants_count;
+        jobs->tenants_active[jobs->tenants_count++] = class->tenant;
+    }
+    tenant->classes = index;
+}
+
+static void class_unlink(struct jobs *jobs, uint32_t index)
+{
+    struct pending_class *class = &jobs->classes[index];
+    struct pending_shape *shape = &jobs->shapes[class->shape];
+    struct known_tenant *tenant = &jobs->tenants[class->tenant];
+
+    if (class->shape_prev != NONE_INDEX)
+        jobs->classes[class->shape_prev].shape_next = class->shape_next;
+    else
+        shape->classes = class->shape_next;
+    if (class->shape_next != NONE_INDEX)
+        jobs->classes[class->shape_next].shape_prev = class->shape_prev;
+    if (class->tenant_prev != NONE_INDEX)
+        jobs->classes[class->tenant_prev].tenant_next = class->tenant_next;
+    else
+        tenant->classes = class->tenant_next;
+    if (class->tenant_next != NONE_INDEX)
+        jobs->classes[class->tenant_next].tenant_prev = class->tenant_prev;
+    if (tenant->classes == NONE_INDEX) {
+        uint32_t last = jobs->tenants_active[--jobs->tenants_count];
+
+        jobs->tenants_active[tenant->active_at] = last;
+        jobs->tenants[last].active_at = tenant->active_at;
+        tenant->active_at = NONE_INDEX;
+    }
+    if (shape->classes == NONE_INDEX)
+        shape_close(jobs, class->shape);
 }
 
 static uint32_t class_open(struct jobs *jobs, const struct job *job)
 {
+    uint32_t shape = shape_open(jobs, job);
     uint32_t collision = 0;
     uint32_t index;
 
     for (;; collision++) {
-        index = table_find(&jobs->class_of, class_key(job, collision));
+        index = table_find(&jobs->class_of, class_key(shape, job, collision));
         if (index == NONE_INDEX)
             break;
-        if (same_class(&jobs->classes[index], job))
+        if (same_class(&jobs->classes[index], shape, job))
             return index;
     }
     index = jobs->class_free;
-    check(index != NONE_INDEX); /* there are as many classes as jobs */
-    jobs->class_free = jobs->classes[index].next_free;
-    jobs->classes[index] = (struct pending_class){
-        .bytes = job->bytes, .tenant = job->tenant, .root = NONE_INDEX, .active_at = jobs->active_count,
-        .next_free = NONE_INDEX, .reserved = NONE_INDEX, .collision = collision, .base = job->base, .gpus = job->gpus, .priority = job->priority,
-        .flags = job->flags, .stage = job->stage, .isolation = job->isolation, .octave = octave_of(job),
-        .wait = JOB_WAIT_ORDER};
-    jobs->active[jobs->active_count++] = index;
-    table_insert(&jobs->class_of, class_key(job, collision), index);
+    check(index != NONE_INDEX); /* there are as many as jobs */
+    jobs->class_free = jobs->classes[index].tenant_next;
+    jobs->classes[index] = (struct pending_class){.shape = shape,
+                                                  .tenant = job->tenant,
+                                                  .root = NONE_INDEX,
+                                                  .collision = collision,
+                                                  .need_milli = (uint32_t)quota_need_milli(jobs, job, NULL),
+                                                  .priority = job->priority,
+                                                  .flags = job->flags,
+                                                  .octave = octave_of(job)};
+    class_link(jobs, index);
+    table_insert(&jobs->class_of, class_key(shape, job, collision), index);
     return index;
 }
 
 static void class_close(struct jobs *jobs, uint32_t index, const struct job *job)
 {
     struct pending_class *class = &jobs->classes[index];
-    uint32_t last = jobs->active[--jobs->active_count];
 
-    table_remove(&jobs->class_of, class_key(job, class->collision));
-    jobs->active[class->active_at] = last;
-    jobs->classes[last].active_at = class->active_at;
-    class->active_at = NONE_INDEX;
-    class->next_free = jobs->class_free;
+    table_remove(&jobs->class_of, class_key(class->shape, job, class->collision));
+    class_unlink(jobs, index);
+    class->tenant_next = jobs->class_free;
     jobs->class_free = index;
+}
+
+/* What a cycle reads of the head. */
+static void class_head(struct jobs *jobs, struct pending_class *class)
+{
+    if (class->root == NONE_INDEX)
+        return;
+    class->head = jobs->jobs[class->root].id.value;
+    class->head_key = jobs->jobs[class->root].order_key;
 }
 
 void pending_insert(struct jobs *jobs, uint32_t slot)
@@ -118,17 +242,14 @@ void pending_insert(struct jobs *jobs, uint32_t slot)
     uint32_t index = class_open(jobs, job);
     struct pending_class *class = &jobs->classes[index];
 
+    check(job->class == NONE_INDEX);
     job->class = index;
     job->left = job->right = job->parent = NONE_INDEX;
     job->order_key = jobs->config.order->by_size ? (uint64_t)job->remaining_ns : 0;
-    job->state = JOB_PENDING;
-    job->wait = JOB_WAIT_ORDER;
-    job->blocked_at_ns = NEVER_NS;
     class->root = meld(jobs, class->root, slot);
     class->count++;
-    class->work_ns += (uint64_t)job->remaining_ns * job->gpus;
-    jobs->bases[job->base].work_ns += (uint64_t)job->remaining_ns * job->gpus;
-    jobs->totals.pending++;
+    class_head(jobs, class);
+    jobs->bases[job->base].work_ns += (uint128)(uint64_t)job->remaining_ns * job->gpus;
 }
 
 void pending_remove(struct jobs *jobs, uint32_t slot)
@@ -146,30 +267,54 @@ void pending_remove(struct jobs *jobs, uint32_t slot)
     else
         jobs->jobs[job->parent].right = rest;
     class->count--;
-    class->work_ns -= (uint64_t)job->remaining_ns * job->gpus;
-    jobs->bases[job->base].work_ns -= (uint64_t)job->remaining_ns * job->gpus;
-    jobs->totals.pending--;
+    class_head(jobs, class);
+    jobs->bases[job->base].work_ns -= (uint128)(uint64_t)job->remaining_ns * job->gpus;
     if (class->count == 0)
         class_close(jobs, job->class, job);
     job->class = NONE_INDEX;
-    job->wait = JOB_WAIT_NONE;
 }
 
-struct order_rank pending_rank(const struct jobs *jobs, uint32_t index)
+/* --- order ------------------------------------------------------------------------------------------------------------- */
+
+const struct known_tenant *tenant_room(struct jobs *jobs, uint32_t index)
+{
+    struct known_tenant *tenant = &jobs->tenants[index];
+
+    if (tenant->room_version == jobs->version)
+        return tenant;
+    tenant->room_version = jobs->version;
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
+        int64_t available_milli = quota_available(jobs->quota, index, flavor);
+        int64_t nominal_milli = quota_nominal(jobs->quota, index, flavor) - quota_used(jobs->quota, index, flavor);
+
+        tenant->available_milli[flavor] = available_milli;
+        tenant->nominal_milli[flavor] = min_i64(available_milli, nominal_milli);
+    }
+    if (jobs->config.order->by_share)
+        tenant->key = quota_share_key(jobs->quota, index, jobs->at_ns);
+    return tenant;
+}
+
+struct order_rank pending_rank(struct jobs *jobs, uint32_t index, uint32_t flavors)
 {
     const struct pending_class *class = &jobs->classes[index];
-    const struct job *head = &jobs->jobs[class->root];
-    struct order_rank rank = {.head = head->id.value, .priority = class->priority};
+    const struct known_tenant *tenant = tenant_room(jobs, class->tenant);
+    struct order_rank rank = {.head = class->head, .key = class->head_key, .priority = class->priority, .borrows = true};
 
-    if (jobs->config.order->by_size)
-        rank.key = head->order_key;
-    else if (jobs->config.order->by_share)
-        rank.key = quota_share_key(jobs->quota, class->tenant, jobs->at_ns);
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
+        if ((flavors >> flavor & 1) && class->need_milli <= tenant->nominal_milli[flavor])
+            rank.borrows = false;
+    if (jobs->config.order->by_share)
+        rank.key = tenant->key;
     return rank;
 }
 
 bool rank_before(const struct order_rank *a, const struct order_rank *b)
 {
+    if (a->tried != b->tried)
+        return a->tried < b->tried;
+    if (a->borrows != b->borrows)
+        return b->borrows;
     if (a->priority != b->priority)
         return a->priority > b->priority;
     return a->key != b->key ? a->key < b->key : a->head < b->head;
@@ -196,40 +341,40 @@ static void sift_down(struct jobs *jobs, uint32_t at)
     }
 }
 
-void pending_order(struct jobs *jobs, uint32_t only_class)
+void order_clear(struct jobs *jobs)
 {
     jobs->order_count = 0;
-    if (only_class != NONE_INDEX) {
-        pending_again(jobs, only_class);
-        return;
-    }
-    for (uint32_t i = 0; i < jobs->active_count; i++) {
-        jobs->order[i] = jobs->active[i];
-        jobs->ranks[i] = pending_rank(jobs, jobs->active[i]);
-    }
-    jobs->order_count = jobs->active_count;
+}
+
+void order_append(struct jobs *jobs, uint32_t class, struct order_rank rank)
+{
+    jobs->order[jobs->order_count] = class;
+    jobs->ranks[jobs->order_count++] = rank;
+}
+
+void order_build(struct jobs *jobs)
+{
     for (uint32_t at = jobs->order_count / 2; at-- > 0;)
         sift_down(jobs, at);
 }
 
-uint32_t pending_next(struct jobs *jobs)
+uint32_t order_pop(struct jobs *jobs, struct order_rank *ret_rank)
 {
     uint32_t class;
 
     if (jobs->order_count == 0)
         return NONE_INDEX;
     class = jobs->order[0];
+    *ret_rank = jobs->ranks[0];
     jobs->order_count--;
     jobs->order[0] = jobs->order[jobs->order_count];
     jobs->ranks[0] = jobs->ranks[jobs->order_count];
-    if (jobs->order_count > 0)
-        sift_down(jobs, 0);
+    sift_down(jobs, 0);
     return class;
 }
 
-void pending_again(struct jobs *jobs, uint32_t class)
+void order_push(struct jobs *jobs, uint32_t class, struct order_rank rank)
 {
-    struct order_rank rank = pending_rank(jobs, class);
     uint32_t hole = jobs->order_count++;
 
     while (hole > 0 && rank_before(&rank, &jobs->ranks[(hole - 1) / 2])) {
@@ -241,8 +386,8 @@ void pending_again(struct jobs *jobs, uint32_t class)
     jobs->ranks[hole] = rank;
 }
 
-/* Sums of a heap, walked by its own links. */
-static uint32_t count_heap(const struct jobs *jobs, uint32_t class, uint64_t *ret_work_ns)
+/* Counts a heap, walked by its own links, and adds its work to that of its base. */
+static uint32_t count_heap(const struct jobs *jobs, uint32_t class, uint128 *ret_work_ns)
 {
     uint32_t count = 0;
     uint32_t at = jobs->classes[class].root;
@@ -256,7 +401,7 @@ static uint32_t count_heap(const struct jobs *jobs, uint32_t class, uint64_t *re
             check(job->class == class && job->state == JOB_PENDING);
             check(job->parent == NONE_INDEX || !job_before(jobs, at, job->parent));
             count++;
-            *ret_work_ns += (uint64_t)job->remaining_ns * job->gpus;
+            *ret_work_ns += (uint128)(uint64_t)job->remaining_ns * job->gpus;
             next = job->left != NONE_INDEX ? job->left : job->right != NONE_INDEX ? job->right : job->parent;
         } else if (from == job->left && job->right != NONE_INDEX) {
             next = job->right;
@@ -269,19 +414,41 @@ static uint32_t count_heap(const struct jobs *jobs, uint32_t class, uint64_t *re
     return count;
 }
 
+static uint32_t check_class(const struct jobs *jobs, uint32_t index, uint128 *ret_work_ns)
+{
+    const struct pending_class *class = &jobs->classes[index];
+
+    check(class->count > 0);
+    check(count_heap(jobs, index, ret_work_ns) == class->count);
+    check(class->head == jobs->jobs[class->root].id.value);
+    check(class->shape_next == NONE_INDEX || jobs->classes[class->shape_next].shape_prev == index);
+    check(class->tenant_next == NONE_INDEX || jobs->classes[class->tenant_next].tenant_prev == index);
+    return class->count;
+}
+
 void pending_check(const struct jobs *jobs)
 {
-    uint64_t pending = 0;
+    uint64_t pending = jobs->claimers_count;
+    uint32_t classes = 0;
 
-    for (uint32_t i = 0; i < jobs->active_count; i++) {
-        const struct pending_class *class = &jobs->classes[jobs->active[i]];
-        uint64_t work_ns = 0;
+    for (uint32_t i = 0; i < jobs->shapes_count; i++) {
+        const struct pending_shape *shape = &jobs->shapes[jobs->shapes_active[i]];
+        uint128 work_ns = 0;
 
-        check(class->active_at == i);
-        check(class->count > 0);
-        check(count_heap(jobs, jobs->active[i], &work_ns) == class->count);
-        check(work_ns == class->work_ns);
-        pending += class->count;
+        check(shape->active_at == i && shape->classes != NONE_INDEX);
+        for (uint32_t at = shape->classes; at != NONE_INDEX; at = jobs->classes[at].shape_next) {
+            check(jobs->classes[at].shape == jobs->shapes_active[i]);
+            pending += check_class(jobs, at, &work_ns);
+            classes++;
+        }
     }
+    for (uint32_t i = 0; i < jobs->tenants_count; i++) {
+        const struct known_tenant *tenant = &jobs->tenants[jobs->tenants_active[i]];
+
+        check(tenant->active_at == i && tenant->classes != NONE_INDEX);
+        for (uint32_t at = tenant->classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next, classes--)
+            check(jobs->classes[at].tenant == jobs->tenants_active[i]);
+    }
+    check(classes == 0);
     check(pending == jobs->totals.pending);
 }

@@ -1,7 +1,11 @@
 /* Gangs and backfill: a gang that finds no node gets a place in the future, on the node where enough GPUs are expected to be
  * free first; until then others may use these GPUs only if they are expected to have ended by then (EASY backfill, Lifka
- * 1995). When the instant comes and somebody overstayed, nobody new gets in, so a node-sized job is never starved. */
+ * 1995). When the instant comes and somebody overstayed, nobody new gets in, so a node-sized job is never starved. GPUs that
+ * are free do not wait for a job that lacks quota. */
 #include "fleet/jobs_state.h"
+
+/* Gangs for which no node has a window, a cycle; the others come in later ones. */
+#define FAILURES_A_CYCLE 2
 
 struct window {
     int64_t at_ns;      /* when all of its GPUs are expected to be free */
@@ -55,7 +59,7 @@ static bool window_fits(struct jobs *jobs, const struct job *job, const struct w
     struct devices_place place;
     uint32_t count = 0;
 
-    ask.flavors = job->flags & JOB_SPOT_OK ? UINT32_MAX : ~jobs->config.spot_flavors;
+    ask.flavors = flavors_of(jobs, job->flags);
     for (uint16_t gpu = 0; gpu < 16; gpu++) {
         if ((window->gpu_mask >> gpu & 1) == 0)
             continue;
@@ -73,40 +77,130 @@ static bool window_fits(struct jobs *jobs, const struct job *job, const struct w
     return place.kind != PLACE_NONE && place.node == window->node;
 }
 
-void reserve_for(struct jobs *jobs, uint32_t slot)
+/* Quotas add up to the capacity, so a gang that finds no node mostly finds no quota either: both are what others hold. Only
+ * its own limits would make a reservation idle for nothing. */
+static bool within_own_limits(const struct jobs *jobs, const struct job *job)
+{
+    int64_t need_milli = quota_need_milli(jobs, job, NULL);
+    uint32_t flavors = flavors_of(jobs, job->flags);
+
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
+        int64_t limit_milli = job->flags & JOB_PREEMPTIBLE ? quota_ceiling(jobs->quota, job->tenant, flavor)
+                                                           : quota_nominal(jobs->quota, job->tenant, flavor);
+
+        if ((flavors >> flavor & 1) && limit_milli - quota_used(jobs->quota, job->tenant, flavor) >= need_milli)
+            return true;
+    }
+    return false;
+}
+
+static bool has_quota_now(struct jobs *jobs, const struct job *job)
+{
+    const struct known_tenant *room = tenant_room(jobs, job->tenant);
+    int64_t need_milli = quota_need_milli(jobs, job, NULL);
+    uint32_t flavors = flavors_of(jobs, job->flags);
+
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
+        if ((flavors >> flavor & 1) &&
+            need_milli <= (job->flags & JOB_PREEMPTIBLE ? room->available_milli : room->nominal_milli)[flavor])
+            return true;
+    return false;
+}
+
+static bool reserve_for(struct jobs *jobs, uint32_t slot)
 {
     struct job *job = &jobs->jobs[slot];
     struct window best = {.at_ns = NEVER_NS};
 
-    if (job->gpus < 2 || job->earmarked || jobs->reservations >= jobs->config.reservations_max)
-        return;
     for (uint32_t node = 0; node < jobs->config.nodes_max; node++) {
         struct window window = window_on(jobs, job, (uint16_t)node);
 
         if (window.at_ns < best.at_ns && window_fits(jobs, job, &window))
             best = window;
     }
-    if (best.at_ns == NEVER_NS)
-        return;
+    if (best.at_ns == NEVER_NS || (best.at_ns <= jobs->at_ns && !has_quota_now(jobs, job)))
+        return false;
     devices_earmark(jobs->devices, best.node, best.gpu_mask, slot, best.at_ns);
-    job->earmarked = true;
     job->reserved = true;
-    jobs->classes[job->class].reserved = slot;
-    jobs->reservations++;
+    job->reserved_from_ns = best.at_ns;
+    job->place = (struct devices_place){.node = best.node, .gpu_mask = best.gpu_mask};
+    jobs->reserved[jobs->reserved_count++] = slot;
+    return true;
+}
+
+static bool still_of_use(struct jobs *jobs, uint32_t slot)
+{
+    const struct job *job = &jobs->jobs[slot];
+    bool idle = true;
+
+    /* An older job of its class has come back: it is that one's turn. */
+    if (jobs->classes[job->class].root != slot || !within_own_limits(jobs, job))
+        return false;
+    for (uint16_t gpu = 0; gpu < 16; gpu++)
+        if (job->place.gpu_mask >> gpu & 1)
+            idle = idle && devices_jobs_on(jobs->devices, job->place.node, gpu) == 0;
+    return !idle || has_quota_now(jobs, job);
+}
+
+static void gather_gangs(struct jobs *jobs)
+{
+    order_clear(jobs);
+    for (uint32_t i = 0; i < jobs->shapes_count; i++) {
+        const struct pending_shape *shape = &jobs->shapes[jobs->shapes_active[i]];
+
+        if (shape->gpus < 2)
+            continue;
+        for (uint32_t at = shape->classes; at != NONE_INDEX; at = jobs->classes[at].shape_next) {
+            const struct pending_class *class = &jobs->classes[at];
+            const struct job *head = &jobs->jobs[class->root];
+            struct order_rank rank;
+
+            if (head->reserved || class->windowless == jobs->hopes || !within_own_limits(jobs, head) || !load_pays(jobs, head))
+                continue;
+            rank = pending_rank(jobs, at, flavors_of(jobs, class->flags));
+            rank.tried = class->windowless;
+            order_append(jobs, at, rank);
+        }
+    }
+    order_build(jobs);
+}
+
+/* After a cycle, whoever is pending was not placed. */
+void reserve_run(struct jobs *jobs)
+{
+    uint32_t failures = 0;
+    struct order_rank rank;
+    uint32_t class;
+
+    for (uint32_t i = 0; i < jobs->reserved_count;) {
+        if (still_of_use(jobs, jobs->reserved[i])) {
+            i++;
+        } else {
+            reserve_forget(jobs, jobs->reserved[i]);
+            jobs->cycle_due = true; /* others may use it now */
+        }
+    }
+    if (jobs->reserved_count == jobs->config.reservations_max)
+        return;
+    gather_gangs(jobs);
+    while (jobs->reserved_count < jobs->config.reservations_max && failures < FAILURES_A_CYCLE &&
+           (class = order_pop(jobs, &rank)) != NONE_INDEX) {
+        if (!reserve_for(jobs, jobs->classes[class].root)) {
+            failures++;
+            jobs->classes[class].windowless = jobs->hopes;
+        }
+    }
 }
 
 void reserve_forget(struct jobs *jobs, uint32_t slot)
 {
     struct job *job = &jobs->jobs[slot];
 
-    if (!job->earmarked)
+    if (!job->reserved)
         return;
     devices_unearmark(jobs->devices, slot);
-    job->earmarked = false;
-    if (job->reserved) {
-        jobs->reservations--;
-        if (job->class != NONE_INDEX)
-            jobs->classes[job->class].reserved = NONE_INDEX;
-    }
     job->reserved = false;
+    for (uint32_t i = 0; i < jobs->reserved_count; i++)
+        if (jobs->reserved[i] == slot)
+            jobs->reserved[i] = jobs->reserved[--jobs->reserved_count];
 }

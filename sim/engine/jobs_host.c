@@ -25,11 +25,12 @@ void jobs_account(struct sim *sim)
         struct sim_flavor *flavor = &jobs->flavors[i];
         int64_t elapsed_ns = sim->now_ns - flavor->at_ns;
 
+        /* The core is asked before it hears anything new, so this held since the last time. */
+        flavor->claimed = (uint32_t)devices_gpus_busy(jobs_devices(fleet_jobs(sim->fleet)), (uint16_t)i);
         flavor->gpu_ns += elapsed_ns * flavor->gpus;
         flavor->claimed_gpu_ns += elapsed_ns * flavor->claimed;
         flavor->computing_gpu_ns += elapsed_ns * flavor->computing;
         flavor->at_ns = sim->now_ns;
-        flavor->claimed = (uint32_t)devices_gpus_busy(jobs_devices(fleet_jobs(sim->fleet)), (uint16_t)i);
     }
 }
 
@@ -193,8 +194,9 @@ static void progress(struct sim *sim, struct sim_job *job)
         /* Whatever of it somebody used: an idle session computes nothing. */
         if (before_ns < job->used_ns && job->done_ns > before_ns)
             job->row.compute_gpu_ns += (int64_t)job->arrival.gpus *
-                                       (int64_t)((double)elapsed_ns * (double)(min_i64(job->done_ns, job->used_ns) - before_ns) /
-                                                 (double)(job->done_ns - before_ns));
+                                       (int64_t)((uint128)(uint64_t)elapsed_ns *
+                                                 (uint64_t)(min_i64(job->done_ns, job->used_ns) - before_ns) /
+                                                 (uint64_t)(job->done_ns - before_ns));
     } else if (job->state == SIM_JOB_CHECKPOINTING) {
         job->row.checkpoint_gpu_ns += (int64_t)job->arrival.gpus * elapsed_ns;
     }
@@ -362,7 +364,7 @@ static void close_stay(struct sim *sim, uint32_t slot, enum placement_end how)
         .job = job->row.ordinal,
         .from_ns = job->claimed_at_ns,
         .started_ns = job->started_at_ns,
-        .until_ns = sim->now_ns,
+        .until_ns = how == PLACEMENT_OPEN ? -1 : sim->now_ns,
         .tenant = job->arrival.tenant,
         .attempt = job->row.attempts,
         .node = job->node,

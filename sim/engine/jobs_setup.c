@@ -49,7 +49,8 @@ static void open_nodes(struct sim *sim)
     for (uint32_t i = 0; i < scenario->capacity_count; i++)
         jobs->nodes_count += (uint32_t)scenario->capacity[i].keys.nodes;
     jobs->nodes = zeroed(jobs->nodes_count, sizeof(*jobs->nodes));
-    jobs->bases_max = jobs->nodes_count * 32;
+    /* Sixteen GPUs with two bases each on average; the core numbers them in 16 bits. */
+    jobs->bases_max = min_u32(jobs->nodes_count * 32, 65534);
     jobs->bases = zeroed(jobs->bases_max, sizeof(*jobs->bases));
     slots_init(&jobs->base_slots, jobs->bases_max);
     for (uint32_t i = 0, node = 0; i < scenario->capacity_count; i++) {

@@ -61,7 +61,10 @@ static void tick(struct sim *sim, enum actor_kind kind, uint32_t index)
         struct fleet_event event = {.kind = FLEET_EVENT_TICK};
 
         sim->fleet_tick_at_ns = NEVER_NS;
-        fleet_deliver(sim, &event);
+        if (sim->jobs != NULL)
+            jobs_deliver(sim, &event);
+        else
+            fleet_deliver(sim, &event);
     }
 }
 

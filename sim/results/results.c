@@ -150,17 +150,6 @@ static struct columns *table_open(hid_t variant, const char *name, const struct 
     return columns;
 }
 
-/* A group's name is a path to HDF5: a slash would open another level, and "." is no name. */
-static void group_name(const char *variant, char *ret_name, size_t bytes)
-{
-    snprintf(ret_name, bytes, "%s", variant[0] != '\0' ? variant : "default");
-    for (char *c = ret_name; *c != '\0'; c++)
-        if (*c == '/')
-            *c = '_';
-    if (strcmp(ret_name, ".") == 0)
-        *ret_name = '_';
-}
-
 enum status results_open(struct results_file *file, const struct scenario *scenario, uint32_t replicas_count,
                          uint32_t tenants_count, struct results **ret_results)
 {
@@ -171,7 +160,7 @@ enum status results_open(struct results_file *file, const struct scenario *scena
     results->file = file;
     results->group = H5I_INVALID_HID;
     if (file != NULL) {
-        group_name(scenario->variant, name, sizeof(name));
+        results_group_name(scenario->variant, name, sizeof(name));
         results->group = results_group_create(file->variants, name);
         if (results->group < 0 || !attribute_text(results->group, "name", scenario->variant) ||
             !attribute_f64(results->group, "slo_ttft_ms", scenario->slo.ttft_ms) ||

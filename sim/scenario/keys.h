@@ -69,7 +69,7 @@ struct key_list {
     X(QUEUE, queue, "fcfs", 0, 0, NULL, "which waiting request goes next")                                              \
     X(COUNT, waiting_max, "4096", 1, 500000, NULL, "requests a replica holds, running ones included; more are refused (overload)") \
     X(COUNT, max_loras, "32", 1, 65534, NULL, "distinct adapters in a batch")                                           \
-    X(COUNT, passes_max, "64", 0, 1e6, NULL, "how many later requests may be admitted before one that max_loras or slots hold back") \
+    X(COUNT, passes_max, "64", 1, 1e6, NULL, "how many later requests may be admitted before one that max_loras or slots hold back") \
     X(REAL, slots_bytes, "12e9", 0, 1e13, NULL, "room for resident adapters on a replica's GPUs together")              \
     X(COUNT, slots_count, "0", 0, 65534, NULL, "count slots instead of bytes; 0: bytes")                                \
     X(EVICT, evict, "lru", 0, 0, NULL, "what leaves the GPU slots")                                                     \

@@ -190,6 +190,14 @@ static void resolve_job_kinds(const struct draft *draft, struct location top, st
 }
 
 /* A flavor without a name is called by its GPU. */
+static void name_capacity(struct scenario_capacity *capacity)
+{
+    char gpu[PROFILE_NAME_MAX]; /* of its own: the compiler cannot tell the parts of a scenario apart */
+
+    memcpy(gpu, capacity->profile.name, sizeof(gpu));
+    snprintf(capacity->keys.name, sizeof(capacity->keys.name), "%s%s", gpu, capacity->keys.spot ? "-spot" : "");
+}
+
 static void resolve_capacity(const struct draft *draft, struct location top, struct messages *messages,
                              struct scenario *scenario)
 {
@@ -204,12 +212,8 @@ static void resolve_capacity(const struct draft *draft, struct location top, str
         capacity->keys = capacities[i];
         resolve_gpu(capacities[i].gpu, GIVEN_AT(draft, top, capacities[i].gpu), scenario->directory, messages,
                     &capacity->profile);
-        if (capacity->keys.name[0] == '\0') {
-            char name[PROFILE_NAME_MAX + sizeof("-spot")];
-
-            snprintf(name, sizeof(name), "%s%s", capacity->profile.name, capacity->keys.spot ? "-spot" : "");
-            strcpy(capacity->keys.name, name);
-        }
+        if (capacity->keys.name[0] == '\0')
+            name_capacity(capacity);
     }
 }
 

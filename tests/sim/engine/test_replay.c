@@ -219,6 +219,43 @@ static void a_cut_file_is_found_and_so_is_one_that_is_none(void **state)
     assert_int_equal(replay_one(path, true).bad, 1);
 }
 
+/* Reclaims, preemptions, failures, notices and shared GPUs, decided again by a fresh core. */
+static void a_scheduler_of_jobs_decides_the_same_again(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "name: jobs\n"
+        "duration_s: 43200\n"
+        "workload: {source: none}\n"
+        "jobs:\n"
+        "  source: generated\n"
+        "  rate_per_day: 600\n"
+        "  tenants: 3\n"
+        "  kinds:\n"
+        "    - {name: low, share: 3, tokens_mean: 6e6, spot_ok: true}\n"
+        "    - {name: high, priority: 1, tokens_mean: 3e6, gpus: 2}\n"
+        "    - {name: shared, isolation: mps, tokens_mean: 2e6, spot_ok: true}\n"
+        "    - {name: node, base: llama-70b, gpus: 8, tokens_mean: 5e5}\n"
+        "capacity:\n"
+        "  - {gpu: h100, nodes: 2, gpus_per_node: 8, fail_mean_h: 10, repair_mean_h: 0.2}\n"
+        "  - {gpu: h100, nodes: 2, gpus_per_node: 4, spot: true, reclaim_mean_h: 2, return_mean_h: 0.5}\n"
+        "scheduler: {evaluate: true, fail_share: 0.05}\n";
+    static struct summary summary;
+    struct replay_counts counts = {0};
+    const struct replay_options options = {.verify = true};
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/jobs", rig_folder());
+    rig_run_text(text, NULL, path, &summary);
+    assert_true(summary.jobs.reclaims > 0 && summary.jobs.preempts > 0 && summary.jobs.notices > 0 && summary.jobs.losses > 0);
+    snprintf(path, sizeof(path), "%s/jobs/default/fleet-0000.journal", rig_folder());
+    replay_file(path, &options, &counts);
+    assert_int_equal(counts.bad, 0);
+    assert_int_equal(counts.journals, 1);
+    assert_true(counts.records > 1000);
+    summary_free(&summary);
+}
+
 static int end(void **state)
 {
     (void)state;
@@ -233,6 +270,7 @@ int main(void)
         cmocka_unit_test(a_forged_digest_is_found_where_it_is),
         cmocka_unit_test(a_policy_that_does_not_exist_is_refused),
         cmocka_unit_test(another_policy_decides_otherwise),
+        cmocka_unit_test(a_scheduler_of_jobs_decides_the_same_again),
         cmocka_unit_test(a_cut_file_is_found_and_so_is_one_that_is_none),
     };
 
