@@ -9,9 +9,9 @@
 #include "support.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#define RUNS 15
+#define RUNS 10
 #else
-#define RUNS 60
+#define RUNS 40
 #endif
 
 static int64_t account_nano(const struct summary *summary, uint32_t account, enum charge_component component)
@@ -28,7 +28,7 @@ static int64_t account_nano(const struct summary *summary, uint32_t account, enu
     "jobs:\n  source: generated\n  process: even\n  rate_per_day: 100\n  tenants: 2\n"                          \
     "  kind: {tokens_mean: 1e5, tokens_sigma: 0}\n"                                                             \
     "capacity: [{nodes: 1, gpus_per_node: 2}]\n"                                                                \
-    "scheduler: {evaluate: true, evaluate_s: 20, gate_pass_share: 1}\n"
+    "scheduler: {evaluate: true, evaluate_s: 20, gate_pass_share: 1, jobs_max: 500}\n"
 
 static void run(const char *text, const char *const *settings, struct summary *ret_summary)
 {
@@ -288,7 +288,7 @@ static void write_scenario(uint64_t seed, char text[TEXT_BYTES])
     uint64_t random = seed;
     int count = snprintf(
         text, TEXT_BYTES,
-        "seed: %llu\nduration_s: 7200\nsample_s: 60\nreport_ms: 1000\ndrain_max_s: %s\n"
+        "seed: %llu\nrequests_max: 500\nduration_s: 7200\nsample_s: 60\nreport_ms: 1000\ndrain_max_s: %s\n"
         "workload:\n  source: %s\n  tenants: %s\n  arrivals: {rate_per_s: 0.3}\n  timeout_s: %s\n  retries_max: 1\n"
         "  prompt: {mean_tokens: 50, max_tokens: 300}\n  output: {mean_tokens: 20, max_tokens: 100}\n"
         "  sessions: {users: 4}\n"
@@ -300,7 +300,7 @@ static void write_scenario(uint64_t seed, char text[TEXT_BYTES])
         "  kind: {tokens_mean: 3e5, tokens_sigma: 1, spot_ok: true}\n"
         "  kinds:\n    - {name: a, base: qwen2.5-7b, rank: 8, republish_share: %s}\n    - {name: b, base: llama-8b, rank: 64}\n"
         "capacity:\n  - {nodes: 1, gpus_per_node: 2}\n  - {nodes: 1, gpus_per_node: 2, spot: true, reclaim_mean_h: 0.3, return_mean_h: 0.2}\n"
-        "scheduler: {evaluate: %s, evaluate_s: 20, gate_pass_share: %s, fail_share: 0.1, checkpoint_s: 60}\n"
+        "scheduler: {evaluate: %s, evaluate_s: 20, gate_pass_share: %s, fail_share: 0.1, checkpoint_s: 60, jobs_max: 500}\n"
         "upgrade: {at_h: %s, from: qwen2.5-7b, to: llama-8b, retrain_share: 0.8, drain_by_h: %s}\n",
         (unsigned long long)seed, PICK(&random, "0", "3600"), PICK(&random, "generated", "sessions"), PICK(&random, "1", "9"),
         PICK(&random, "0", "2"), PICK(&random, "1", "5", "40"), PICK(&random, "0", "0.2"), PICK(&random, "0", "5"),
