@@ -365,6 +365,7 @@ static void money_fill(const struct jobs_gather *gather, const struct jobs_facts
     summary->tokens_trained = gather->tokens_trained;
     summary->cost_per_million_tokens = part_of((double)facts->bill_nano / 1e9, (double)gather->tokens_trained / 1e6);
     summary->idle_adapter_per_month = (double)facts->idle_adapter_nano_per_month / 1e9;
+    summary->idle_adapter_host_per_month = (double)facts->idle_adapter_host_nano_per_month / 1e9;
     if (facts->tenant_names == NULL)
         return;
     summary->tenant_names = calloc((size_t)facts->tenants_count + 1, sizeof(*summary->tenant_names));
@@ -412,6 +413,12 @@ static void facts_fill(const struct jobs_facts *facts, struct jobs_summary *summ
     summary->base_hits = facts->base_hits;
     summary->base_drops = facts->base_drops;
     summary->published = facts->published;
+    summary->joined = facts->joined;
+    summary->republished = facts->republished;
+    summary->upgraded = facts->upgraded;
+    summary->publish_refused = facts->publish_refused;
+    summary->upgrade_adapters = facts->upgrade_adapters;
+    summary->upgrade_jobs = facts->upgrade_jobs;
 }
 
 void jobs_gather_summary(const struct jobs_gather *gather, const struct run_facts *facts, struct jobs_summary *ret_summary)
