@@ -19,7 +19,7 @@ do for [v in shown] {
         fillcolor rgb colour(v) fillstyle solid noborder
     set label (v + 0) short(label(v)) at (v + 0), graph 0 offset 0, -1.6 center
 }
-plot for [i=1:charges] "data/cost.dat" \
+plot for [i in charges_shown] "data/cost.dat" \
          using 1:(0):($1 - half):($1 + half):(column(i + 2)):(column(i + 3)) \
-         with boxxyerrorbars linecolor rgb word(charge_colours, i) title charge_name[i], \
+         with boxxyerrorbars linecolor rgb word(charge_colours, i + 0) title charge_name[i + 0], \
      "data/cost.dat" using 1:(column(charges + 3)):2 with labels center offset 0, 0.7 notitle

@@ -1,4 +1,4 @@
-# Which base is where, and who works on it? A row a GPU: grey while a base loads, light while it is there, dark while held.
+# Which base is where, and who works on it? A row a GPU: grey while a base loads, faint while it is there, full while held.
 unset key
 set grid noytics
 set border 1

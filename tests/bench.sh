@@ -5,8 +5,8 @@ set -u
 build=$1
 only=${2:-}
 sim=$build/bin/berth-sim
-names="event_queue router cache_acquire replica_step \
-sim_day sim_hour sim_day_single_step sim_day_hdf5 azure_conv million"
+names="event_queue router cache_acquire replica_step fleet_step fleet_decide \
+sim_day sim_hour sim_day_single_step sim_day_hdf5 azure_conv million sim_jobs_year sim_jobs_year_hdf5"
 
 case " $names " in
 *" ${only:-sim_day} "*) ;;
@@ -33,3 +33,5 @@ scenario sim_day_single_step scenarios/sim-day.yaml --set single_step=true
 scenario sim_day_hdf5 scenarios/sim-day.yaml --out "$rows/rows.h5"
 scenario azure_conv scenarios/azure-conv.yaml --variant affinity
 scenario million scenarios/million.yaml
+scenario sim_jobs_year scenarios/jobs-year.yaml
+scenario sim_jobs_year_hdf5 scenarios/jobs-year.yaml --out "$rows/jobs.h5"

@@ -133,6 +133,56 @@ else
     echo "skip the real Azure hour: ../shared/traces is not here"
 fi
 
+# Jobs: a week of 500 tenants. That the accounts add up to the bill is checked in C, where the numbers fit.
+variant() { grep "\"variant\": \"$2\"" "$work/$1" >"$work/variant.json"; } # file, name: into variant.json
+span() { sed -n "s/.*\"$2\": {[^}]*\"$3\": \([-0-9.e+]*\).*/\1/p" "$1" | head -n 1; } # file, key, p50 | p90 | p99
+passes "jobs: tenants-500" $sim run scenarios/tenants-500.yaml --json --quiet
+cp "$work/out" "$work/tenants.json"
+variant tenants.json pool-24
+for key in jobs_done gpu_hours_per_day within_2h; do
+    [ -n "$(json_number "$work/variant.json" $key)" ] && ok "tenants-500: $key" || not_ok "tenants-500: $key"
+done
+for key in wait_s completion_s; do
+    if [ -n "$(span "$work/variant.json" $key p50)" ] && [ -n "$(span "$work/variant.json" $key p90)" ] &&
+        [ -n "$(span "$work/variant.json" $key p99)" ]; then ok "tenants-500: $key"; else not_ok "tenants-500: $key"; fi
+done
+grep -q '"cost_total_nano": "[0-9]*"' "$work/variant.json" && grep -q '"cost_by_tenant_nano": {[^}]*"platform": "[0-9]*"' "$work/variant.json" &&
+    ok "tenants-500: the bill and its accounts" || not_ok "tenants-500: the bill and its accounts"
+near "tenants-500: GPU-hours a day" "$(json_number "$work/variant.json" gpu_hours_per_day)" 352 15
+before=$(json_number "$work/variant.json" within_2h)
+variant tenants.json pool-32
+if [ -n "$before" ] && awk -v b="$before" -v a="$(json_number "$work/variant.json" within_2h)" 'BEGIN{exit !(a > b && b > 0.75)}'
+then ok "tenants-500: more GPUs, more jobs within two hours"; else not_ok "tenants-500: more GPUs, more jobs within two hours"; fi
+
+passes "jobs: noisy-neighbour" $sim run scenarios/noisy-neighbour.yaml --json --quiet
+cp "$work/out" "$work/noisy.json"
+for name in quiet flood flood-fifo; do variant noisy.json $name; span "$work/variant.json" others_wait_s p90; done >"$work/waits"
+if [ "$(wc -l <"$work/waits")" = 3 ] && awk '{w[NR]=$1} END{exit !(w[1] < 60 && w[2] < 900 && w[3] > 3600)}' "$work/waits"
+then ok "noisy-neighbour: the others' p90 wait: $(tr '\n' ' ' <"$work/waits")s quiet, flood, plain queue"
+else not_ok "noisy-neighbour: the others' p90 wait" "$(tr '\n' ' ' <"$work/waits")"; fi
+
+passes "jobs: residency" $sim run scenarios/residency.yaml --json --quiet
+cp "$work/out" "$work/residency.json"
+loads() { variant residency.json "$1"; json_number "$work/variant.json" base_loads; }
+if awk -v a="$(loads residency-first)" -v b="$(loads naive)" 'BEGIN{exit !(a > 0 && b > 5 * a)}'
+then ok "residency: $(loads residency-first) loads against $(loads naive) of naive placement"
+else not_ok "residency: loads" "$(loads residency-first) $(loads naive)"; fi
+for name in spot-third notebooks-300 sia-newtrace; do passes "jobs: $name" $sim run scenarios/$name.yaml --json --quiet; done
+
+# shellcheck disable=SC2086
+passes "jobs: journal" $sim run scenarios/noisy-neighbour.yaml --variant flood --quiet --journal "$work/jobs-j"
+passes "jobs: replay, equal digests and commands" $sim replay "$work/jobs-j" --verify
+$sim run scenarios/spot-third.yaml --json --quiet >"$work/spot.json" 2>"$work/err"
+for mode in debug asan; do
+    binary=build/$mode/bin/berth-sim
+    [ -x $binary ] || { echo "skip jobs, $mode and release agree: build/$mode is not built"; continue; }
+    $binary run scenarios/spot-third.yaml --json --quiet >"$work/spot-$mode.json" 2>"$work/err"
+    if [ "$(digests "$work/spot-$mode.json")" = "$(digests "$work/spot.json")" ] && [ -n "$(digests "$work/spot.json")" ]
+    then ok "jobs, $mode and release: equal digests"; else not_ok "jobs, $mode and release: equal digests"; fi
+done
+if [ -r ../shared/traces/swf/hpc2n.swf ]; then passes "trace info: hpc2n" $sim trace info ../shared/traces/swf/hpc2n.swf
+else echo "skip trace info of hpc2n: ../shared/traces is not here"; fi
+
 # Ctrl-C leaves a readable file that says it is partial.
 $sim run scenarios/sim-day.yaml --quiet --out "$work/partial.h5" >"$work/out" 2>"$work/err" &
 pid=$!

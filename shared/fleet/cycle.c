@@ -1,6 +1,7 @@
-/* Who starts. A cycle asks the devices once for each shape that waits, and flavor; orders the classes of those shapes that a
- * place is open to; and places their heads until none is. What is still owed to somebody after it is taken back (reclaim.c)
- * or kept for the future (reserve.c). It costs O(tenants + shapes + classes that could start), never O(jobs). */
+/* Who starts. A cycle asks the devices once for each shape that waits, and flavor; orders the tenants by their best class that
+ * a place is open to; and places its head until no place is open to anybody. Quota within nominal goes first, then priority,
+ * then the policy's key; within a tenant priority alone. What is still owed to somebody after it is taken back (reclaim.c) or
+ * kept for the future (reserve.c). It costs O(shapes + tenants + classes passed by), never O(jobs). */
 #include "fleet/jobs_state.h"
 
 struct devices_ask ask_of(const struct jobs *jobs, const struct job *job)
@@ -197,16 +198,46 @@ static void place_reserved(struct jobs *jobs, bool anywhere)
 
 /* --- the cycle --------------------------------------------------------------------------------------------------------- */
 
-static void gather_class(struct jobs *jobs, uint32_t index)
+/* Flavors in which it has a place and quota. */
+static uint32_t flavors_for(const struct jobs *jobs, const struct pending_class *class, const struct known_tenant *tenant)
 {
-    const struct pending_class *class = &jobs->classes[index];
-    const struct known_tenant *tenant = tenant_room(jobs, class->tenant);
-    uint32_t open = flavors_open(jobs, class);
     const int64_t *room_milli = class->flags & JOB_PREEMPTIBLE ? tenant->available_milli : tenant->nominal_milli;
+    uint32_t with = flavors_with(jobs, room_milli, class->need_milli);
 
-    open &= flavors_with(jobs, room_milli, class->need_milli);
-    if (open != 0)
-        order_append(jobs, index, pending_rank(jobs, index, open));
+    return with == 0 ? 0 : with & flavors_open(jobs, class);
+}
+
+/* The tenant's first class, from this one on, that could start. */
+static void push_next(struct jobs *jobs, uint32_t tenant, uint32_t from)
+{
+    const struct known_tenant *room = tenant_room(jobs, tenant);
+
+    for (uint32_t at = from; at != NONE_INDEX; at = jobs->classes[at].tenant_next) {
+        uint32_t open = flavors_for(jobs, &jobs->classes[at], room);
+
+        if (open != 0) {
+            order_push(jobs, at, pending_rank(jobs, at, open));
+            return;
+        }
+    }
+}
+
+static bool has_any_room(const struct jobs *jobs, const struct known_tenant *tenant)
+{
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
+        if (tenant->available_milli[flavor] > 0)
+            return true;
+    return false;
+}
+
+static void search(struct jobs *jobs, uint32_t index)
+{
+    struct pending_shape *shape = &jobs->shapes[index];
+
+    for (uint16_t flavor = 0; flavor < FLAVORS_MAX; flavor++)
+        shape->end_max_ns[flavor] = INT64_MIN;
+    shape->wait = JOB_WAIT_ORDER;
+    jobs->alive += shape_search(jobs, shape, flavors_of(jobs, shape->spot ? JOB_SPOT_OK : 0));
 }
 
 /* Only one class: nothing has changed for the others. */
@@ -214,62 +245,87 @@ static void gather(struct jobs *jobs, uint32_t only_class)
 {
     jobs->alive = 0;
     order_clear(jobs);
-    for (uint32_t i = 0; i < jobs->shapes_count; i++) {
-        uint32_t index = only_class == NONE_INDEX ? jobs->shapes_active[i] : jobs->classes[only_class].shape;
-        struct pending_shape *shape = &jobs->shapes[index];
+    if (only_class != NONE_INDEX) {
+        uint32_t open;
 
-        for (uint16_t flavor = 0; flavor < FLAVORS_MAX; flavor++)
-            shape->end_max_ns[flavor] = INT64_MIN;
-        shape->wait = JOB_WAIT_ORDER;
-        if (shape_search(jobs, shape, flavors_of(jobs, shape->spot ? JOB_SPOT_OK : 0))) {
-            jobs->alive++;
-            if (only_class != NONE_INDEX)
-                gather_class(jobs, only_class);
-            else
-                for (uint32_t class = shape->classes; class != NONE_INDEX; class = jobs->classes[class].shape_next)
-                    gather_class(jobs, class);
-        }
-        if (only_class != NONE_INDEX)
-            break;
+        search(jobs, jobs->classes[only_class].shape);
+        open = flavors_open(jobs, &jobs->classes[only_class]);
+        if (open != 0)
+            order_push(jobs, only_class, pending_rank(jobs, only_class, open));
+        return;
     }
-    order_build(jobs);
+    for (uint32_t i = 0; i < jobs->shapes_count; i++)
+        search(jobs, jobs->shapes_active[i]);
+    for (uint32_t i = 0; i < jobs->tenants_count && jobs->alive > 0; i++)
+        if (has_any_room(jobs, tenant_room(jobs, jobs->tenants_active[i])))
+            push_next(jobs, jobs->tenants_active[i], jobs->tenants[jobs->tenants_active[i]].classes);
 }
 
-/* Places the class's head. False: the commands are full. */
-static bool place_head(struct jobs *jobs, uint32_t index)
+enum placed { PLACED, PASSED_BY, COMMANDS_FULL };
+
+static enum placed place_head(struct jobs *jobs, uint32_t index)
 {
     struct pending_class *class = &jobs->classes[index];
     struct pending_shape *shape = &jobs->shapes[class->shape];
     uint32_t slot = class->root;
-    uint32_t left = class->count - 1;
     uint32_t open = flavors_open(jobs, class);
     struct devices_place place;
 
     switch (find_place(jobs, &jobs->jobs[slot], open, &place)) {
     case NO_QUOTA:
-        return true;
+        return PASSED_BY;
     case NO_PLACE:
         if (!shape_search(jobs, shape, open))
             jobs->alive--;
-        return true;
+        return PASSED_BY;
     case FOUND:
         break;
     }
     if (!jobs_has_room(jobs, place.victims + 2))
-        return false;
-    if (left == 0 && shape->classes == index && class->shape_next == NONE_INDEX)
+        return COMMANDS_FULL;
+    if (class->count == 1 && shape->classes == index && class->shape_next == NONE_INDEX)
         jobs->alive--; /* the shape goes with its last job */
     job_take_place(jobs, slot, &place);
-    if (left > 0)
-        order_push(jobs, index, pending_rank(jobs, index, flavors_open(jobs, class)));
+    return PLACED;
+}
+
+/* False: the commands are full. */
+static bool place_all(struct jobs *jobs, uint32_t only_class)
+{
+    struct order_rank rank;
+    uint32_t class;
+
+    while (jobs->alive > 0 && (class = order_pop(jobs, &rank)) != NONE_INDEX) {
+        uint32_t tenant = jobs->classes[class].tenant;
+        uint32_t next = jobs->classes[class].tenant_next;
+        uint32_t open = flavors_for(jobs, &jobs->classes[class], tenant_room(jobs, tenant));
+        struct order_rank now;
+
+        if (open != 0) {
+            /* What was placed since may have moved its tenant back. */
+            now = pending_rank(jobs, class, open);
+            if (rank_before(&rank, &now)) {
+                order_push(jobs, class, now);
+                continue;
+            }
+            switch (place_head(jobs, class)) {
+            case COMMANDS_FULL:
+                return false;
+            case PLACED:
+                next = jobs->tenants[tenant].classes;
+                break;
+            case PASSED_BY:
+                break;
+            }
+        }
+        if (only_class == NONE_INDEX)
+            push_next(jobs, tenant, next);
+    }
     return true;
 }
 
 void cycle_run(struct jobs *jobs, uint32_t only_class)
 {
-    struct order_rank rank;
-    uint32_t class;
-
     jobs->searches++;
     jobs->cycle_due = false;
     if (only_class == NONE_INDEX)
@@ -281,22 +337,9 @@ void cycle_run(struct jobs *jobs, uint32_t only_class)
         place_reserved(jobs, false);
     }
     gather(jobs, only_class);
-    while (jobs->alive > 0 && (class = order_pop(jobs, &rank)) != NONE_INDEX) {
-        uint32_t open = flavors_open(jobs, &jobs->classes[class]);
-        struct order_rank now;
-
-        if (open == 0)
-            continue;
-        /* What was placed since may have moved its tenant back. */
-        now = pending_rank(jobs, class, open);
-        if (rank_before(&rank, &now)) {
-            order_push(jobs, class, now);
-            continue;
-        }
-        if (!place_head(jobs, class)) {
-            jobs->cycle_due = true;
-            return;
-        }
+    if (!place_all(jobs, only_class)) {
+        jobs->cycle_due = true;
+        return;
     }
     place_reserved(jobs, true);
     claims_run(jobs, only_class);

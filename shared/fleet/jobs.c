@@ -43,7 +43,9 @@ static struct ledger_config ledger_config_of(const struct jobs_config *config)
                                   .tenants_max = config->tenants_max,
                                   .claims_max = config->jobs_max + config->serve_max,
                                   .usage_factor_milli = config->usage_factor_milli,
-                                  .memory_milli = 500};
+                                  .memory_milli = 500,
+                                  /* Any holding may lie on all of a node's GPUs. */
+                                  .bases_per_gpu_max = (uint32_t)div_up_u64(config->holdings_max, config->nodes_max)};
 }
 
 static struct parts parts_of(const struct jobs_config *config)

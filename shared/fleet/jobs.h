@@ -100,6 +100,8 @@ struct job_view jobs_view(const struct jobs *jobs, job_id job);
 /* The sentence of a code. */
 const char *job_wait_text(enum job_wait wait);
 struct jobs_totals jobs_totals(const struct jobs *jobs);
+/* A charge of the host's own, such as storage, after the last event: it is no decision, and no part of the digest's history. */
+void jobs_book(struct jobs *jobs, uint32_t account, enum charge_component component, int64_t amount_nano);
 /* Closes the books at at_ns (>= every event's): read accounts after it. */
 const struct ledger *jobs_settle(struct jobs *jobs, int64_t at_ns);
 const struct devices *jobs_devices(const struct jobs *jobs);

@@ -107,7 +107,7 @@ struct known_tenant {
     bool lowest_known;
     int32_t lowest;             /* priority of its running preemptible jobs; INT32_MAX: none */
     uint32_t running_head;      /* jobs that hold GPUs */
-    uint32_t classes;           /* pending */
+    uint32_t classes;           /* pending, the first to be served first */
     uint32_t active_at;         /* index in `tenants_active`; NONE_INDEX: nothing pending */
     uint64_t room_version;      /* `jobs->version` of what follows */
     uint64_t key;               /* fair share */
@@ -164,6 +164,7 @@ struct jobs {
     struct known_tenant *tenants;
     int64_t *gone_at_ns;        /* [nodes_max] of the last notice */
     uint32_t claim_node;        /* where the next search for victims begins */
+    uint32_t claim_tenant;      /* in `tenants_active`: who is asked next whether it claims */
     uint32_t stopping;          /* jobs that were told to stop and have not left */
     uint32_t claimers_count;
     uint32_t claimers[CLAIMERS_MAX]; /* jobs that wait for their victims to leave */
@@ -184,9 +185,6 @@ const struct known_tenant *tenant_room(struct jobs *jobs, uint32_t tenant);
 struct order_rank pending_rank(struct jobs *jobs, uint32_t class, uint32_t flavors);
 bool rank_before(const struct order_rank *a, const struct order_rank *b);
 void order_clear(struct jobs *jobs);
-/* Appends without order, and order_build() orders; or order_push(). */
-void order_append(struct jobs *jobs, uint32_t class, struct order_rank rank);
-void order_build(struct jobs *jobs);
 void order_push(struct jobs *jobs, uint32_t class, struct order_rank rank);
 /* The first class; NONE_INDEX when all were taken. */
 uint32_t order_pop(struct jobs *jobs, struct order_rank *ret_rank);

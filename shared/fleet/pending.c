@@ -1,6 +1,6 @@
 /* Who waits: pending jobs in classes, each of one tenant and one shape, a skew heap (Sleator, Tarjan 1986) by the policy's key
  * and then by age; shapes, the classes to which the same places are open. A cycle asks the devices once a shape, orders the
- * classes of those that found something, and looks at heads of classes, never at jobs. */
+ * best class of each tenant that such a place is open to, and looks at heads of classes, never at jobs. */
 #include "base/hash.h"
 #include "fleet/jobs_state.h"
 
@@ -138,25 +138,61 @@ static void shape_close(struct jobs *jobs, uint32_t index)
     jobs->shape_free = index;
 }
 
+/* Within a tenant: priority, the policy's key if it is the job's own, age. */
+static bool class_before(const struct pending_class *a, const struct pending_class *b)
+{
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    return a->head_key != b->head_key ? a->head_key < b->head_key : a->head < b->head;
+}
+
+static void tenant_link(struct jobs *jobs, uint32_t index)
+{
+    struct pending_class *class = &jobs->classes[index];
+    struct known_tenant *tenant = &jobs->tenants[class->tenant];
+    uint32_t before = NONE_INDEX;
+    uint32_t at = tenant->classes;
+
+    for (; at != NONE_INDEX && class_before(&jobs->classes[at], class); at = jobs->classes[at].tenant_next)
+        before = at;
+    class->tenant_prev = before;
+    class->tenant_next = at;
+    if (at != NONE_INDEX)
+        jobs->classes[at].tenant_prev = index;
+    if (before != NONE_INDEX)
+        jobs->classes[before].tenant_next = index;
+    else
+        tenant->classes = index;
+}
+
+static void tenant_unlink(struct jobs *jobs, uint32_t index)
+{
+    struct pending_class *class = &jobs->classes[index];
+
+    if (class->tenant_prev != NONE_INDEX)
+        jobs->classes[class->tenant_prev].tenant_next = class->tenant_next;
+    else
+        jobs->tenants[class->tenant].classes = class->tenant_next;
+    if (class->tenant_next != NONE_INDEX)
+        jobs->classes[class->tenant_next].tenant_prev = class->tenant_prev;
+}
+
 static void class_link(struct jobs *jobs, uint32_t index)
 {
     struct pending_class *class = &jobs->classes[index];
     struct pending_shape *shape = &jobs->shapes[class->shape];
     struct known_tenant *tenant = &jobs->tenants[class->tenant];
 
-    class->shape_prev = class->tenant_prev = NONE_INDEX;
+    class->shape_prev = NONE_INDEX;
     class->shape_next = shape->classes;
     if (shape->classes != NONE_INDEX)
         jobs->classes[shape->classes].shape_prev = index;
     shape->classes = index;
-    class->tenant_next = tenant->classes;
-    if (tenant->classes != NONE_INDEX) {
-        jobs->classes[tenant->classes].tenant_prev = index;
-    } else {
+    if (tenant->classes == NONE_INDEX) {
         tenant->active_at = jobs->tenants_count;
         jobs->tenants_active[jobs->tenants_count++] = class->tenant;
     }
-    tenant->classes = index;
+    tenant_link(jobs, index);
 }
 
 static void class_unlink(struct jobs *jobs, uint32_t index)
@@ -171,12 +207,7 @@ static void class_unlink(struct jobs *jobs, uint32_t index)
         shape->classes = class->shape_next;
     if (class->shape_next != NONE_INDEX)
         jobs->classes[class->shape_next].shape_prev = class->shape_prev;
-    if (class->tenant_prev != NONE_INDEX)
-        jobs->classes[class->tenant_prev].tenant_next = class->tenant_next;
-    else
-        tenant->classes = class->tenant_next;
-    if (class->tenant_next != NONE_INDEX)
-        jobs->classes[class->tenant_next].tenant_prev = class->tenant_prev;
+    tenant_unlink(jobs, index);
     if (tenant->classes == NONE_INDEX) {
         uint32_t last = jobs->tenants_active[--jobs->tenants_count];
 
@@ -204,7 +235,9 @@ static uint32_t class_open(struct jobs *jobs, const struct job *job)
     index = jobs->class_free;
     check(index != NONE_INDEX); /* there are as many as jobs */
     jobs->class_free = jobs->classes[index].tenant_next;
-    jobs->classes[index] = (struct pending_class){.shape = shape,
+    jobs->classes[index] = (struct pending_class){.head = job->id.value,
+                                                  .head_key = job->order_key,
+                                                  .shape = shape,
                                                   .tenant = job->tenant,
                                                   .root = NONE_INDEX,
                                                   .collision = collision,
@@ -227,28 +260,34 @@ static void class_close(struct jobs *jobs, uint32_t index, const struct job *job
     jobs->class_free = index;
 }
 
-/* What a cycle reads of the head. */
-static void class_head(struct jobs *jobs, struct pending_class *class)
+/* What a cycle reads of the head, and where that puts the class among its tenant's. */
+static void class_head(struct jobs *jobs, uint32_t index)
 {
-    if (class->root == NONE_INDEX)
+    struct pending_class *class = &jobs->classes[index];
+
+    if (class->root == NONE_INDEX || class->head == jobs->jobs[class->root].id.value)
         return;
+    tenant_unlink(jobs, index);
     class->head = jobs->jobs[class->root].id.value;
     class->head_key = jobs->jobs[class->root].order_key;
+    tenant_link(jobs, index);
 }
 
 void pending_insert(struct jobs *jobs, uint32_t slot)
 {
     struct job *job = &jobs->jobs[slot];
-    uint32_t index = class_open(jobs, job);
-    struct pending_class *class = &jobs->classes[index];
+    uint32_t index;
+    struct pending_class *class;
 
     check(job->class == NONE_INDEX);
+    job->order_key = jobs->config.order->by_size ? (uint64_t)job->remaining_ns : 0;
+    index = class_open(jobs, job);
+    class = &jobs->classes[index];
     job->class = index;
     job->left = job->right = job->parent = NONE_INDEX;
-    job->order_key = jobs->config.order->by_size ? (uint64_t)job->remaining_ns : 0;
     class->root = meld(jobs, class->root, slot);
     class->count++;
-    class_head(jobs, class);
+    class_head(jobs, index);
     jobs->bases[job->base].work_ns += (uint128)(uint64_t)job->remaining_ns * job->gpus;
 }
 
@@ -267,7 +306,7 @@ void pending_remove(struct jobs *jobs, uint32_t slot)
     else
         jobs->jobs[job->parent].right = rest;
     class->count--;
-    class_head(jobs, class);
+    class_head(jobs, job->class);
     jobs->bases[job->base].work_ns -= (uint128)(uint64_t)job->remaining_ns * job->gpus;
     if (class->count == 0)
         class_close(jobs, job->class, job);
@@ -344,18 +383,6 @@ static void sift_down(struct jobs *jobs, uint32_t at)
 void order_clear(struct jobs *jobs)
 {
     jobs->order_count = 0;
-}
-
-void order_append(struct jobs *jobs, uint32_t class, struct order_rank rank)
-{
-    jobs->order[jobs->order_count] = class;
-    jobs->ranks[jobs->order_count++] = rank;
-}
-
-void order_build(struct jobs *jobs)
-{
-    for (uint32_t at = jobs->order_count / 2; at-- > 0;)
-        sift_down(jobs, at);
 }
 
 uint32_t order_pop(struct jobs *jobs, struct order_rank *ret_rank)
@@ -446,8 +473,12 @@ void pending_check(const struct jobs *jobs)
         const struct known_tenant *tenant = &jobs->tenants[jobs->tenants_active[i]];
 
         check(tenant->active_at == i && tenant->classes != NONE_INDEX);
-        for (uint32_t at = tenant->classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next, classes--)
+        for (uint32_t at = tenant->classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next, classes--) {
+            uint32_t before = jobs->classes[at].tenant_prev;
+
             check(jobs->classes[at].tenant == jobs->tenants_active[i]);
+            check(before == NONE_INDEX || class_before(&jobs->classes[before], &jobs->classes[at]));
+        }
     }
     check(classes == 0);
     check(pending == jobs->totals.pending);

@@ -7,6 +7,9 @@
 
 /* Searches that find nobody to stop, a cycle; the others come in later ones, those not tried yet first. */
 #define FAILURES_A_CYCLE 4
+/* Tenants whose jobs may claim in a cycle; the others in turn. Whoever was not asked is within RETRY_NS. */
+#define TENANTS_ASKED 16
+#define RETRY_NS NS_PER_S
 /* A search looks at so many nodes with jobs, the next one at those after, and plans in detail on the best of them. */
 #define NODES_SCANNED 64
 #define NODES_PLANNED 8
@@ -432,15 +435,14 @@ static bool quota_is_there(struct jobs *jobs, const struct job *job)
     return there;
 }
 
-/* Before its victims have left, if somebody else has; and when they have. */
+/* True: it claims no longer. */
 static bool claim_try(struct jobs *jobs, uint32_t slot)
 {
-    const struct job *job = &jobs->jobs[slot];
-    bool there = quota_is_there(jobs, job);
+    bool there = quota_is_there(jobs, &jobs->jobs[slot]);
 
     if (there && claim_place(jobs, slot))
         return true;
-    if (job->victims_left > 0 || (!there && jobs->stopping > 0))
+    if (!there && jobs->stopping > 0)
         return false;
     /* The plan did not come true: a GPU was lost, or a limit changed. */
     jobs->totals.claims_failed++;
@@ -452,7 +454,7 @@ static bool claim_try(struct jobs *jobs, uint32_t slot)
 void claims_let_in(struct jobs *jobs)
 {
     for (uint32_t i = 0; i < jobs->claimers_count;)
-        if (!claim_try(jobs, jobs->claimers[i]))
+        if (jobs->jobs[jobs->claimers[i]].victims_left > 0 || !claim_try(jobs, jobs->claimers[i]))
             i++;
 }
 
@@ -499,19 +501,24 @@ static int32_t lowest_priority(struct jobs *jobs, struct known_tenant *tenant)
     return tenant->lowest;
 }
 
-static void gather_claimer(struct jobs *jobs, uint32_t index)
+/* Those of the tenant's classes for which somebody might be stopped. */
+static void gather_claimers(struct jobs *jobs, uint32_t index, uint32_t only_class)
 {
-    struct pending_class *class = &jobs->classes[index];
-    struct known_tenant *tenant = &jobs->tenants[class->tenant];
-    struct order_rank rank;
+    struct known_tenant *tenant = &jobs->tenants[index];
+    int32_t lowest = lowest_priority(jobs, tenant);
 
-    if (class->tried == jobs->hopes)
-        return;
-    if (lowest_priority(jobs, tenant) >= class->priority && own_flavors(jobs, class->tenant, class->need_milli) == 0)
-        return;
-    rank = pending_rank(jobs, index, flavors_of(jobs, class->flags));
-    rank.tried = class->tried;
-    order_append(jobs, index, rank);
+    for (uint32_t at = tenant->classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next) {
+        const struct pending_class *class = &jobs->classes[at];
+        struct order_rank rank;
+
+        if (class->tried == jobs->hopes || (only_class != NONE_INDEX && at != only_class))
+            continue;
+        if (lowest >= class->priority && own_flavors(jobs, index, class->need_milli) == 0)
+            continue;
+        rank = pending_rank(jobs, at, flavors_of(jobs, class->flags));
+        rank.tried = class->tried;
+        order_push(jobs, at, rank);
+    }
 }
 
 static bool claim_for(struct jobs *jobs, uint32_t slot)
@@ -555,18 +562,21 @@ void claims_run(struct jobs *jobs, uint32_t only_class)
     order_clear(jobs);
     if (only_class != NONE_INDEX) {
         if (jobs->classes[only_class].root != NONE_INDEX)
-            gather_claimer(jobs, only_class);
+            gather_claimers(jobs, jobs->classes[only_class].tenant, only_class);
     } else {
-        for (uint32_t i = 0; i < jobs->tenants_count; i++)
-            for (uint32_t at = jobs->tenants[jobs->tenants_active[i]].classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next)
-                gather_claimer(jobs, at);
+        uint32_t count = min_u32(jobs->tenants_count, TENANTS_ASKED);
+
+        if (count < jobs->tenants_count)
+            jobs_wake_by(jobs, jobs->at_ns + RETRY_NS);
+        for (uint32_t i = 0; i < count; i++)
+            gather_claimers(jobs, jobs->tenants_active[(jobs->claim_tenant + i) % jobs->tenants_count], NONE_INDEX);
+        jobs->claim_tenant = jobs->tenants_count > 0 ? (jobs->claim_tenant + count) % jobs->tenants_count : 0;
     }
-    order_build(jobs);
     while ((class = order_pop(jobs, &rank)) != NONE_INDEX) {
         uint32_t left = jobs->classes[class].count - 1;
 
         if (failures == FAILURES_A_CYCLE || jobs->claimers_count == CLAIMERS_MAX) {
-            jobs_wake_by(jobs, jobs->at_ns + NS_PER_S);
+            jobs_wake_by(jobs, jobs->at_ns + RETRY_NS);
             return;
         }
         if (!claim_for(jobs, jobs->classes[class].root)) {

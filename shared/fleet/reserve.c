@@ -142,27 +142,23 @@ static bool still_of_use(struct jobs *jobs, uint32_t slot)
     return !idle || has_quota_now(jobs, job);
 }
 
+/* Of each tenant the first gang that may hold one. */
 static void gather_gangs(struct jobs *jobs)
 {
     order_clear(jobs);
-    for (uint32_t i = 0; i < jobs->shapes_count; i++) {
-        const struct pending_shape *shape = &jobs->shapes[jobs->shapes_active[i]];
-
-        if (shape->gpus < 2)
-            continue;
-        for (uint32_t at = shape->classes; at != NONE_INDEX; at = jobs->classes[at].shape_next) {
+    for (uint32_t i = 0; i < jobs->tenants_count; i++)
+        for (uint32_t at = jobs->tenants[jobs->tenants_active[i]].classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next) {
             const struct pending_class *class = &jobs->classes[at];
-            const struct job *head = &jobs->jobs[class->root];
             struct order_rank rank;
 
-            if (head->reserved || class->windowless == jobs->hopes || !within_own_limits(jobs, head) || !load_pays(jobs, head))
+            if (jobs->shapes[class->shape].gpus < 2 || class->windowless == jobs->hopes || jobs->jobs[class->root].reserved ||
+                !within_own_limits(jobs, &jobs->jobs[class->root]) || !load_pays(jobs, &jobs->jobs[class->root]))
                 continue;
             rank = pending_rank(jobs, at, flavors_of(jobs, class->flags));
             rank.tried = class->windowless;
-            order_append(jobs, at, rank);
+            order_push(jobs, at, rank);
+            break;
         }
-    }
-    order_build(jobs);
 }
 
 /* After a cycle, whoever is pending was not placed. */

@@ -25,7 +25,7 @@ TURN(fleet)
 enum actor_kind { ACTOR_STEP, ACTOR_COPY, ACTOR_STORE, ACTOR_FETCH, ACTOR_LOAD, ACTOR_TIMEOUT, ACTOR_REPORT, ACTOR_SAMPLE,
                   ACTOR_ARRIVAL, ACTOR_REPLICA_TICK, ACTOR_NODE_TICK, ACTOR_FLEET_TICK,
                   ACTOR_JOB, ACTOR_BASE, ACTOR_BASE_DISK, ACTOR_BASE_STORE, ACTOR_FAULT, ACTOR_SPOT, ACTOR_JOB_ARRIVAL,
-                  ACTOR_REPLICA };
+                  ACTOR_UPGRADE, ACTOR_REPLICA };
 #define ACTOR_INDEX_BITS 20
 
 enum request_phase { PHASE_FREE, PHASE_WAITING, PHASE_PREFILL, PHASE_DECODE, PHASE_LOST };
@@ -215,6 +215,7 @@ struct sim {
     struct slots slots;           /* of requests, fleet-wide */
     struct sim_request *requests; /* [requests_max] */
     uint32_t requests_max;
+    uint32_t tenants_max;         /* of requests and of jobs: the same customers */
     uint64_t requests_total;
     uint64_t in_system;
     uint32_t routed_to;           /* what the fleet answered to the REQUEST being delivered; NONE_INDEX: refused */
@@ -310,6 +311,8 @@ void request_leave(struct sim *sim, uint32_t slot, enum request_status status, u
 void request_arrive(struct sim *sim);
 void request_timeout(struct sim *sim, uint32_t slot, uint64_t ordinal);
 void arrival_arm(struct sim *sim);
+/* Versions that nobody will ask for again leave every core. */
+void adapters_retire(struct sim *sim);
 
 /* node_host.c */
 void node_host_init(struct sim_node *node);
@@ -322,6 +325,11 @@ void fleet_host_init(struct sim *sim);
 void fleet_deliver(struct sim *sim, struct fleet_event *event);
 void fleet_residency(struct sim *sim, uint32_t replica, uint32_t node, adapter_id adapter, enum tier tier, bool present);
 void fleet_reports(struct sim *sim);
+
+/* Of jobs_publish.c and jobs_host.c, for those who know nothing of jobs. */
+bool base_is_drained(const struct sim *sim, uint32_t base); /* its pools take no more requests */
+/* An adapter came to, or left, a node's memory. */
+void host_memory_changed(struct sim *sim, adapter_id adapter, uint64_t bytes, bool comes);
 
 /* sample.c */
 void sim_sample(struct sim *sim);

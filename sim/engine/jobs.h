@@ -3,8 +3,12 @@
 #ifndef ENGINE_JOBS_H
 #define ENGINE_JOBS_H
 
+#include <stdlib.h>
+
 #include "engine/internal.h"
+#include "engine/storage.h"
 #include "results/jobs.h"
+#include "scenario/memory.h"
 #include "spot.h"
 #include "workload/jobs.h"
 
@@ -42,7 +46,27 @@ struct sim_job {
     uint8_t state;                /* enum sim_job_state */
     bool stopping;                /* leaves with its next checkpoint */
     bool doomed;                  /* no time for one: goes with its GPUs */
+    bool idle;                    /* interactive: nobody uses it any more; it holds its GPUs and computes nothing */
     bool follows;                 /* an evaluation of a training that ended */
+    bool stored;                  /* a checkpoint of it is kept */
+    uint32_t renews;              /* the adapter, by index, that it retrains for another base; 0: none */
+};
+
+/* What each job draws, by number: no choice moves another. */
+enum job_luck_purpose { JOB_LUCK_IDLE = 1, JOB_LUCK_FAIL, JOB_LUCK_FAIL_AT, JOB_LUCK_GATE, JOB_LUCK_REPUBLISH,
+                        JOB_LUCK_UPGRADE /* by adapter, not by job */ };
+
+/* An adapter that joined the catalogue. */
+struct sim_joined {
+    uint32_t before;              /* the index of its tenant's one before; 0: none */
+    uint16_t kind;
+};
+
+struct sim_publish {
+    uint32_t first_index;         /* of those that join */
+    uint32_t *latest;             /* [tenants]: the index of its last that joined; 0: none */
+    struct sim_joined *joined;    /* by index less first_index */
+    uint32_t drained_base;        /* not served any more; NONE_INDEX: none */
 };
 
 #define GPU_JOBS_MAX 8
@@ -116,8 +140,10 @@ struct sim_jobs {
     int64_t spot_offset_ns[CAPACITY_MAX];              /* of the trace's present repetition */
     struct sim_flavor flavors[CAPACITY_MAX];
     struct jobs_facts facts;
+    struct storage storage;       /* by tenant */
+    struct sim_publish publish;
     int64_t *cost_nano;           /* [tenants + 1][CHARGE_COUNT] */
-    uint32_t tenants;
+    uint32_t tenants;             /* of jobs and of requests: the same customers */
     int64_t arrival_at_ns;
     uint32_t arrival_generation;
     int64_t eta_milli[SHARERS_MAX + 1];
@@ -138,12 +164,25 @@ void jobs_due(struct sim *sim, uint32_t slot, uint32_t generation);
 bool jobs_pending(const struct sim *sim); /* the run is not over for their sake */
 void jobs_sample(struct sim *sim);
 void jobs_finish(struct sim *sim);        /* rows of what is unfinished, and the books */
-void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows);
+/* renews: see struct sim_job. */
+void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows, uint32_t renews);
+double job_luck(const struct sim *sim, uint64_t ordinal, enum job_luck_purpose purpose);
 /* The job's GPUs are gone under it. */
 void job_lost(struct sim *sim, uint32_t slot);
 /* Integrals up to now; around whatever changes them. */
 void jobs_account(struct sim *sim);
 void jobs_deliver(struct sim *sim, struct fleet_event *event);
+
+/* jobs_publish.c */
+void publish_open(struct sim *sim);
+void publish_close(struct sim_publish *publish); /* accepts {0} */
+/* At time 0, when everybody is announced. */
+void publish_begin(struct sim *sim);
+/* The job's adapter passed the gate. */
+void job_publish(struct sim *sim, const struct sim_job *job);
+/* Its adapter is its tenant's from now on, and stored; nobody asks for it. */
+void job_deliver_adapter(struct sim *sim, const struct sim_job *job);
+void upgrade_due(struct sim *sim, uint32_t step);
 
 /* jobs_bases.c */
 void base_begin(struct sim *sim, const struct fleet_command *command);

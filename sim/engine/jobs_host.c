@@ -55,10 +55,9 @@ static double unit(uint64_t hash)
     return ((double)(hash >> 11) + 0.5) * 0x1p-53;
 }
 
-/* A number of its own for each purpose and job, so that no choice moves another. */
-static double luck(const struct sim *sim, uint64_t ordinal, uint64_t purpose)
+double job_luck(const struct sim *sim, uint64_t ordinal, enum job_luck_purpose purpose)
 {
-    return unit(hash_mix(sim->scenario->seed ^ hash_mix(ordinal << 8 | purpose)));
+    return unit(hash_mix(sim->scenario->seed ^ hash_mix(ordinal << 8 | (uint64_t)purpose)));
 }
 
 static int64_t size_of(const struct sim *sim, const struct job_arrival *arrival)
@@ -82,7 +81,7 @@ static void shape_session(const struct sim *sim, struct sim_job *job)
     const struct keys_scheduler *keys = &sim->scenario->scheduler;
 
     job->used_ns = job->size_ns;
-    if (job->arrival.stage != STAGE_INTERACTIVE || luck(sim, job->row.ordinal, 1) >= keys->idle_share)
+    if (job->arrival.stage != STAGE_INTERACTIVE || job_luck(sim, job->row.ordinal, JOB_LUCK_IDLE) >= keys->idle_share)
         return;
     job->used_ns = job->size_ns / 2;
     if (keys->idle_timeout_s > 0)
@@ -110,12 +109,12 @@ static void fill_row(struct sim_job *job, const struct sim *sim, uint64_t ordina
     };
 }
 
-void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows)
+void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows, uint32_t renews)
 {
     struct sim_jobs *jobs = sim->jobs;
     const struct scenario_job_kind *kind = &sim->scenario->job_kinds[arrival->kind];
-    uint32_t modules = kind->keys.modules == KEY_MODULES_ALL ? LORA_ALL_LINEAR : LORA_ATTENTION;
-    struct training_bytes bytes = footprint_training_bytes(&kind->shape, modules, arrival->rank, TRAIN_BATCH_TOKENS);
+    struct training_bytes bytes =
+        footprint_training_bytes(&kind->shape, job_kind_modules(kind), arrival->rank, TRAIN_BATCH_TOKENS);
     uint64_t ordinal = jobs->jobs_total++;
     uint32_t slot = slots_take(&jobs->slots);
     struct sim_job overload = {.arrival = *arrival};
@@ -123,7 +122,8 @@ void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows
     struct fleet_event event;
     uint32_t generation = job->generation;
 
-    *job = (struct sim_job){.arrival = *arrival, .follows = follows, .fail_at_ns = NEVER_NS, .generation = generation};
+    *job = (struct sim_job){.arrival = *arrival, .follows = follows, .renews = renews,
+                            .fail_at_ns = NEVER_NS, .generation = generation};
     fill_row(job, sim, ordinal);
     job->size_ns = size_of(sim, arrival);
     shape_session(sim, job);
@@ -134,8 +134,8 @@ void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows
         results_job(sim->results, &job->row);
         return;
     }
-    if (arrival->stage == STAGE_TRAIN && luck(sim, ordinal, 2) < sim->scenario->scheduler.fail_share)
-        job->fail_at_ns = (int64_t)((double)job->size_ns * luck(sim, ordinal, 3));
+    if (arrival->stage == STAGE_TRAIN && job_luck(sim, ordinal, JOB_LUCK_FAIL) < sim->scenario->scheduler.fail_share)
+        job->fail_at_ns = (int64_t)((double)job->size_ns * job_luck(sim, ordinal, JOB_LUCK_FAIL_AT));
     job->id = job_id_make(ordinal, slot);
     job->state = SIM_JOB_QUEUED;
     /* What a checkpoint holds: the adapter and its optimizer; gradients and activations are made anew. */
@@ -177,7 +177,7 @@ void jobs_arrive(struct sim *sim)
         sim->failed = true;
         return;
     }
-    job_submit(sim, &arrival, false);
+    job_submit(sim, &arrival, false, 0);
     jobs_arm_arrival(sim);
 }
 
@@ -220,7 +220,7 @@ static int64_t takes_ns(int64_t left_ns, uint32_t rate_milli)
 static void arm_computing(struct sim *sim, uint32_t slot)
 {
     struct sim_job *job = &sim->jobs->jobs[slot];
-    int64_t until_ns = min_i64(job->size_ns, job->fail_at_ns);
+    int64_t until_ns = min_i64(job->done_ns < job->used_ns ? job->used_ns : job->size_ns, job->fail_at_ns);
     int64_t at_ns;
 
     if (job->rate_milli == 0)
@@ -244,6 +244,8 @@ static uint32_t rate_of(const struct sim *sim, const struct sim_job *job)
     const struct sim_host_node *node = &sim->jobs->nodes[job->node];
     uint32_t sharers = 1;
 
+    if (job->arrival.stage == STAGE_INTERACTIVE)
+        return 1000; /* a person's hour is an hour, whatever the part of a GPU */
     if (job->slice != 0)
         return max_u32(slice_milli(sim, job), 1);
     for (uint32_t gpu = 0; gpu < 16; gpu++)
@@ -254,7 +256,7 @@ static uint32_t rate_of(const struct sim *sim, const struct sim_job *job)
 
 static bool is_active(const struct sim_job *job)
 {
-    return job->state == SIM_JOB_COMPUTING || job->state == SIM_JOB_CHECKPOINTING;
+    return (job->state == SIM_JOB_COMPUTING || job->state == SIM_JOB_CHECKPOINTING) && !job->idle;
 }
 
 /* Somebody began or ceased to compute on these GPUs: everybody there goes on at a new rate. */
@@ -391,6 +393,7 @@ static void close_stay(struct sim *sim, uint32_t slot, enum placement_end how)
     job->stop_command = 0;
     job->stopping = false;
     job->doomed = false;
+    job->idle = false;
 }
 
 /* It leaves the system; its row is written. */
@@ -403,28 +406,36 @@ static void finish(struct sim *sim, uint32_t slot, enum job_outcome outcome)
     job->row.ended_ns = outcome == JOB_OUTCOME_UNFINISHED ? -1 : sim->now_ns;
     job->row.deadline_missed = job->arrival.deadline_at_ns < sim->now_ns;
     results_job(sim->results, &job->row);
+    if (job->stored)
+        storage_remove(&jobs->storage, STORAGE_STORE, job->arrival.tenant, job->checkpoint_bytes, sim->now_ns);
     job->state = SIM_JOB_FREE;
     slots_give(&jobs->slots, slot);
     jobs->in_system--;
 }
 
-/* A training that ended well is evaluated, by a claim of its own; what passes the gate is published. */
+/* A training that ended well is evaluated, by a claim of its own; what passes the gate is published. Without evaluations the
+ * adapter is its owner's, and that is all. */
 static void follow_up(struct sim *sim, const struct sim_job *job)
 {
     const struct keys_scheduler *keys = &sim->scenario->scheduler;
     struct job_arrival evaluation = job->arrival;
 
     if (job->arrival.stage == STAGE_EVALUATE && job->follows) {
-        sim->jobs->facts.published += luck(sim, job->row.ordinal, 4) < keys->gate_pass_share;
+        if (job_luck(sim, job->row.ordinal, JOB_LUCK_GATE) < keys->gate_pass_share)
+            job_publish(sim, job);
         return;
     }
-    if (job->arrival.stage != STAGE_TRAIN || !keys->evaluate)
+    if (job->arrival.stage != STAGE_TRAIN)
         return;
+    if (!keys->evaluate) {
+        job_deliver_adapter(sim, job);
+        return;
+    }
     evaluation.stage = STAGE_EVALUATE;
     evaluation.runtime_ns = (int64_t)(keys->evaluate_s * 1e9);
     evaluation.tokens = 0;
     evaluation.at_ns = sim->now_ns;
-    job_submit(sim, &evaluation, true);
+    job_submit(sim, &evaluation, true, job->renews);
 }
 
 static void end(struct sim *sim, uint32_t slot, enum job_end_reason reason)
@@ -599,6 +610,16 @@ static void begun_and_left(struct sim *sim, uint32_t slot)
     yield(sim, slot);
 }
 
+/* Each takes the place of the one before; the last is kept until the job is over. */
+static void keep_checkpoint(struct sim *sim, struct sim_job *job)
+{
+    job->durable_ns = job->done_ns;
+    if (job->stored)
+        return;
+    job->stored = true;
+    storage_add(&sim->jobs->storage, STORAGE_STORE, job->arrival.tenant, job->checkpoint_bytes, sim->now_ns);
+}
+
 static void checkpointed(struct sim *sim, uint32_t slot)
 {
     struct sim_job *job = &sim->jobs->jobs[slot];
@@ -606,7 +627,7 @@ static void checkpointed(struct sim *sim, uint32_t slot)
 
     progress(sim, job);
     if (job->arrival.stage == STAGE_TRAIN)
-        job->durable_ns = job->done_ns;
+        keep_checkpoint(sim, job);
     if (job->stopping) {
         yield(sim, slot);
         return;
@@ -616,11 +637,23 @@ static void checkpointed(struct sim *sim, uint32_t slot)
     jobs_deliver(sim, &event);
 }
 
+/* Whoever opened the session has left it. */
+static void fall_idle(struct sim *sim, uint32_t slot)
+{
+    struct sim_job *job = &sim->jobs->jobs[slot];
+
+    count_computing(sim, job, false);
+    job->idle = true;
+    share_out(sim, job->node, job->gpu_mask);
+}
+
 static void computed(struct sim *sim, uint32_t slot)
 {
     struct sim_job *job = &sim->jobs->jobs[slot];
 
     progress(sim, job);
+    if (!job->idle && job->done_ns >= job->used_ns && job->used_ns < job->size_ns)
+        fall_idle(sim, slot);
     if (job->done_ns >= job->fail_at_ns) {
         end(sim, slot, JOB_FAILED);
     } else if (job->done_ns >= job->size_ns) {
@@ -701,15 +734,47 @@ void jobs_sample(struct sim *sim)
     }
 }
 
+static int64_t nano_of(double units)
+{
+    return (int64_t)(units * 1e9 + 0.5);
+}
+
+/* Storage is part of the bill: each tenant's adapters and checkpoints, and what its adapters held of host memory. */
+static void book_storage(struct sim *sim)
+{
+    const struct keys_scheduler *keys = &sim->scenario->scheduler;
+    const struct storage *storage = &sim->jobs->storage;
+    int64_t store_nano = nano_of(keys->storage_price_per_gb_month);
+    int64_t host_nano = nano_of(keys->host_price_per_gb_month);
+
+    for (uint32_t tenant = 0; tenant < sim->jobs->tenants; tenant++)
+        jobs_book(fleet_jobs(sim->fleet), tenant, CHARGE_STORAGE,
+                  storage_cost_nano(storage, STORAGE_STORE, tenant, sim->now_ns, store_nano) +
+                      storage_cost_nano(storage, STORAGE_HOST, tenant, sim->now_ns, host_nano));
+}
+
+/* What an adapter of the first kind costs a month that nobody asks for: in the store alone, and with a place in host memory. */
+static void price_idle_adapter(const struct sim *sim, struct jobs_facts *facts)
+{
+    const struct keys_scheduler *keys = &sim->scenario->scheduler;
+    const struct scenario_job_kind *kind = &sim->scenario->job_kinds[0];
+    uint64_t bytes = footprint_adapter_bytes(&kind->shape, job_kind_modules(kind), (uint32_t)kind->keys.rank);
+    uint128 byte_ns = (uint128)bytes * (uint64_t)MONTH_NS;
+
+    facts->idle_adapter_nano_per_month = storage_price_nano(byte_ns, nano_of(keys->storage_price_per_gb_month));
+    facts->idle_adapter_host_nano_per_month =
+        facts->idle_adapter_nano_per_month + storage_price_nano(byte_ns, nano_of(keys->host_price_per_gb_month));
+}
+
 static void close_books(struct sim *sim)
 {
     struct sim_jobs *jobs = sim->jobs;
     struct jobs_totals totals = jobs_totals(fleet_jobs(sim->fleet));
-    const struct ledger *ledger = jobs_settle(fleet_jobs(sim->fleet), sim->now_ns);
     struct jobs_facts *facts = &jobs->facts;
-    const struct keys_scheduler *keys = &sim->scenario->scheduler;
-    const struct scenario_job_kind *kind = &sim->scenario->job_kinds[0];
+    const struct ledger *ledger;
 
+    book_storage(sim);
+    ledger = jobs_settle(fleet_jobs(sim->fleet), sim->now_ns);
     for (uint32_t tenant = 0; tenant <= jobs->tenants; tenant++)
         for (uint32_t part = 0; part < CHARGE_COUNT; part++)
             jobs->cost_nano[tenant * CHARGE_COUNT + part] = ledger_account(ledger, tenant, (enum charge_component)part);
@@ -717,9 +782,7 @@ static void close_books(struct sim *sim)
     facts->flavors_count = sim->scenario->capacity_count;
     facts->cost_nano = jobs->cost_nano;
     facts->bill_nano = ledger_bill(ledger);
-    facts->idle_adapter_nano_per_month =
-        (int64_t)((double)footprint_adapter_bytes(&kind->shape, LORA_ALL_LINEAR, (uint32_t)kind->keys.rank) * 1e-9 *
-                  keys->storage_price_per_gb_month * 1e9);
+    price_idle_adapter(sim, facts);
     for (uint32_t i = 0; i < sim->scenario->capacity_count; i++) {
         facts->gpu_ns += jobs->flavors[i].gpu_ns;
         facts->claimed_gpu_ns += jobs->flavors[i].claimed_gpu_ns;
@@ -733,6 +796,19 @@ static void close_books(struct sim *sim)
     sim->facts.serving_stops = totals.serving_stops;
     facts->notes = job_source_notes(jobs->source);
     sim->facts.jobs = facts;
+}
+
+void host_memory_changed(struct sim *sim, adapter_id adapter, uint64_t bytes, bool comes)
+{
+    uint32_t tenant;
+
+    if (sim->jobs == NULL)
+        return;
+    tenant = source_adapter(sim->source, adapter).tenant.value;
+    if (comes)
+        storage_add(&sim->jobs->storage, STORAGE_HOST, tenant, bytes, sim->now_ns);
+    else
+        storage_remove(&sim->jobs->storage, STORAGE_HOST, tenant, bytes, sim->now_ns);
 }
 
 void jobs_finish(struct sim *sim)

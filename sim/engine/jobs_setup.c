@@ -119,7 +119,11 @@ enum status jobs_open(struct sim *sim, struct jobs_config *ret_config)
     jobs->jobs_max = (uint32_t)keys->jobs_max;
     jobs->jobs = zeroed(jobs->jobs_max, sizeof(*jobs->jobs));
     slots_init(&jobs->slots, jobs->jobs_max);
-    jobs->tenants = job_source_tenants_max(jobs->source);
+    if (scenario->workload.source != KEY_SOURCE_NONE)
+        sim->tenants_max = max_u32(sim->tenants_max, job_source_tenants_max(jobs->source));
+    jobs->tenants = max_u32(sim->tenants_max, job_source_tenants_max(jobs->source));
+    storage_init(&jobs->storage, jobs->tenants);
+    publish_open(sim);
     jobs->cost_nano = zeroed(((size_t)jobs->tenants + 1) * CHARGE_COUNT, sizeof(*jobs->cost_nano));
     open_nodes(sim);
     size_bases(sim);
@@ -264,6 +268,7 @@ void jobs_announce(struct sim *sim)
         announce_tenants(sim, (uint16_t)i);
     announce_bases(sim);
     faults_begin(sim);
+    publish_begin(sim);
 }
 
 void jobs_close(struct sim *sim)
@@ -275,6 +280,8 @@ void jobs_close(struct sim *sim)
     job_source_close(jobs->source);
     for (uint32_t i = 0; i < CAPACITY_MAX; i++)
         spot_close(jobs->spots[i]);
+    storage_free(&jobs->storage);
+    publish_close(&jobs->publish);
     slots_free(&jobs->slots);
     slots_free(&jobs->base_slots);
     for (uint32_t i = 0; jobs->nodes != NULL && i < jobs->nodes_count; i++)

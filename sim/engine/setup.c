@@ -19,14 +19,8 @@
 static uint32_t entries_for(const struct scenario *scenario, const struct scenario_pool *pool, double capacity_bytes,
                             uint32_t entries_most)
 {
-    const struct key_list *ranks = &scenario->workload.adapters.ranks;
-    uint32_t modules = adapter_modules(scenario);
-    uint64_t least = UINT64_MAX;
-    uint64_t fit;
+    uint64_t fit = footprint_fit_count((uint64_t)capacity_bytes, max_u64(adapter_bytes_min(scenario, pool), 1));
 
-    for (uint32_t i = 0; i < ranks->count; i++)
-        least = min_u64(least, footprint_adapter_bytes(&pool->shape, modules, (uint32_t)ranks->values[i]));
-    fit = footprint_fit_count((uint64_t)capacity_bytes, max_u64(least, 1));
     return (uint32_t)min_u64(max_u64(fit, 1), entries_most);
 }
 
@@ -44,7 +38,9 @@ static uint32_t known_max(const struct sim *sim)
     const struct keys_adapters *keys = &sim->scenario->workload.adapters;
     uint32_t adapters = source_adapters_max(sim->source);
 
-    return keys->churn_per_h > 0 || keys->update_per_h > 0 ? 2 * adapters + 64 : max_u32(adapters, 1);
+    if (keys->churn_per_h > 0 || keys->update_per_h > 0 || publications_max(sim->scenario) > 0)
+        return 2 * adapters + 64;
+    return max_u32(adapters, 1);
 }
 
 static struct replica_config replica_config_of(const struct sim *sim, const struct scenario_pool *pool,
@@ -62,7 +58,7 @@ static struct replica_config replica_config_of(const struct sim *sim, const stru
         .max_loras = (uint32_t)keys->max_loras,
         .passes_max = (uint32_t)keys->passes_max,
         .adapters_max = known_max(sim),
-        .tenants_max = source_tenants_max(sim->source),
+        .tenants_max = sim->tenants_max,
         .loads_max = (uint32_t)keys->loads_max,
         .prefetch_max = (uint32_t)keys->prefetch_max,
         .prompt_weight = (uint32_t)keys->prompt_weight,
@@ -162,6 +158,7 @@ static void warm_node(struct sim *sim, struct sim_node *node, const struct scena
         event.unwant.bytes = fact.bytes;
         node_deliver(node, &event);
         fleet_residency(sim, 0, node->index, adapter, TIER_HOST, true);
+        host_memory_changed(sim, adapter, fact.bytes, true);
     }
     sim->warming = false;
 }
@@ -376,6 +373,7 @@ enum status sim_setup(struct sim *sim)
     }
     if (source_open(scenario, sim->errors, &sim->source) != STATUS_OK)
         return STATUS_INVALID;
+    sim->tenants_max = source_tenants_max(sim->source);
     if (make_journal_folder(sim) != STATUS_OK)
         return STATUS_IO;
     sim->requests_max = (uint32_t)scenario->requests_max;

@@ -133,6 +133,9 @@ static void happen(struct sim *sim, const struct queue_entry *entry)
     case ACTOR_REPLICA:
         replica_due(sim, index, entry->ordinal);
         break;
+    case ACTOR_UPGRADE:
+        upgrade_due(sim, index);
+        break;
     }
 }
 
@@ -246,7 +249,7 @@ enum status sim_run(const struct scenario *scenario, struct results_file *file, 
     enum status status = sim_setup(&sim);
 
     if (status == STATUS_OK)
-        status = results_open(file, scenario, sim.replicas_count, source_tenants_max(sim.source), &sim.results);
+        status = results_open(file, scenario, sim.replicas_count, sim.tenants_max, &sim.results);
     if (status == STATUS_OK) {
         loop(&sim, began_s);
         if (sim.failed) {

@@ -37,11 +37,11 @@
 
 #define JOB_FIGURE_LIST(X)                                                                                              \
     X(GANTT, "gantt", "Which base is where, and who works on it?",                                                      \
-      "A row is a GPU. Grey: a base is being loaded. Light: it is there. Dark: a job holds the GPU, darker where jobs " \
-      "share it. Much light without dark is memory that earns nothing; much grey is time lost to loads.")               \
+      "A row is a GPU. Grey: a base is being loaded. Faint: it is there. Full: a job holds the GPU, fuller where jobs " \
+      "share it. Much faint colour is memory that earns nothing; much grey is time lost to loads.")                     \
     X(JOB_QUEUE, "job-queue", "Do jobs pile up?",                                                                       \
-      "Jobs that wait, and the GPUs they ask for, over time. A line that climbs and does not come back means too few "  \
-      "GPUs.")                                                                                                          \
+      "Jobs that wait, and the GPUs they ask for (dotted: the GPUs there are), over time. A line that climbs and does " \
+      "not come back means too few GPUs.")                                                                                                          \
     X(ALLOCATION, "allocation", "How much of what is held is used?",                                                    \
       "Solid: part of the GPUs that jobs hold. Dotted: part of the time in which a job computes. Between the two lie "  \
       "loads, checkpoints and starts.")                                                                                 \

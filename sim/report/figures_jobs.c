@@ -192,6 +192,8 @@ static double ratio_or_nan(double part, double whole) { return whole > 0 ? part 
 
 static void series_write(struct draft *draft)
 {
+    struct range pending = {0};
+    struct range gpus = {0};
     double end_s = 0;
     FILE *out = draft_data(draft, "job-series", "The pool over time; job-queue and allocation are drawn from it");
 
@@ -208,6 +210,8 @@ static void series_write(struct draft *draft)
             fprintf(out, "%.7g %.6g %.6g %.6g %.5g %.5g\n", (i + 0.5) * jobs->bin_s, ratio_or_nan(bin->pending_s, bin->flavor_s[0]),
                     ratio_or_nan(bin->pending_gpus_s, bin->flavor_s[0]), ratio_or_nan(bin->gpu_s, bin->flavor_s[0]),
                     100 * ratio_or_nan(bin->claimed_gpu_s, bin->gpu_s), 100 * ratio_or_nan(bin->computing_gpu_s, bin->gpu_s));
+            range_add(&pending, ratio_or_nan(bin->pending_s, bin->flavor_s[0]));
+            range_add(&gpus, fmax(ratio_or_nan(bin->pending_gpus_s, bin->flavor_s[0]), ratio_or_nan(bin->gpu_s, bin->flavor_s[0])));
         }
         draft_block_end(out, jobs->bins_count, 6);
         if (jobs->bins_count == 0)
@@ -220,8 +224,18 @@ static void series_write(struct draft *draft)
     draft_why_not(draft, FIGURE_JOB_QUEUE, "the results file has no samples of the pool");
     draft_why_not(draft, FIGURE_ALLOCATION, "the results file has no samples of the pool");
     draft_time_axis(draft, end_s);
+    fprintf(draft->script, "pending_high = %g\npending_gpus_high = %g\n", fmax(pending.high * 1.05, 1), fmax(gpus.high * 1.05, 1));
     draft_figure(draft, FIGURE_JOB_QUEUE, "Jobs of all kinds and flavors together.");
     draft_figure(draft, FIGURE_ALLOCATION, "Solid: held by a job. Dotted: a job computes. All flavors together.");
+}
+
+static bool any_charge(const struct draft *draft, uint32_t component)
+{
+    bool any = false;
+
+    for (uint32_t v = 0; v < draft->count; v++)
+        any |= draft->summaries[v].jobs.cost_nano != NULL && jobs_component_nano(&draft->summaries[v].jobs, component) > 0;
+    return any;
 }
 
 /* Every component's bar begins where the one before ended. A discount is one account's gain and another's loss: nothing. */
@@ -258,6 +272,11 @@ static void cost_write(struct draft *draft)
     fprintf(draft->script, "charges = %d\narray charge_name[%d]\ncharge_colours = '" CHARGE_COLOURS "'\n", CHARGE_COUNT, CHARGE_COUNT);
     for (uint32_t c = 0; c < CHARGE_COUNT; c++)
         fprintf(draft->script, "charge_name[%u] = '%s'\n", c + 1, charge_text(c));
+    fputs("charges_shown = '", draft->script);
+    for (uint32_t c = 0; c < CHARGE_COUNT; c++)
+        if (any_charge(draft, c))
+            fprintf(draft->script, "%u ", c + 1);
+    fputs("'\n", draft->script);
     draft_figure(draft, FIGURE_COST, "In currency units, of the whole run; the sum is above the bar.");
 }
 
@@ -415,6 +434,8 @@ static void gantt_write(struct draft *draft)
     if (first == NULL)
         return;
     gantt_subtitle(first, first->window_from_s, until_s, left_out, subtitle, sizeof(subtitle));
+    if (draft->count > panels)
+        snprintf(subtitle + strlen(subtitle), sizeof(subtitle) - strlen(subtitle), " %u of %u variants.", panels, draft->count);
     bases_script(draft, &draft->summaries[variants[0]].jobs);
     fprintf(draft->script, "gantt_rows = %u\ngantt_from_s = %.9g\ngantt_until_s = %.9g\narray gantt_gpu[%u]\n", rows,
             first->window_from_s, until_s, panels * rows);

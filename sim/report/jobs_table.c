@@ -11,7 +11,7 @@
 
 /* So many tenants that pay most are named. */
 #define TENANTS_NAMED 5
-#define CLASS_COLUMNS 18
+#define CLASS_COLUMNS 20
 
 static void span_cells(FILE *out, const struct span *span)
 {

@@ -119,10 +119,16 @@ static const struct summary *best(const struct summary *summaries, uint32_t coun
     return found;
 }
 
-static void named(FILE *out, const char *what, const struct summary *summary, uint32_t count)
+/* Named only when another does worse. */
+static void named(FILE *out, const char *what, const struct summary *summary, uint32_t row, const struct summary *summaries,
+                  uint32_t count)
 {
+    bool differ = false;
+
+    for (uint32_t v = 0; v < count; v++)
+        differ |= row_value(row, &summaries[v]) != row_value(row, summary);
     fputs("<li>", out);
-    if (count == 1)
+    if (!differ)
         return;
     fprintf(out, "%s: <strong>", what);
     text_html(out, summary->variant);
@@ -136,13 +142,13 @@ void page_jobs_in_short(FILE *out, const struct summary *summaries, uint32_t cou
     char text[NUMBER_TEXT_MAX];
 
     if (soonest != NULL) {
-        named(out, "Most jobs done within two hours", soonest, count);
+        named(out, "Most jobs done within two hours", soonest, JOB_ROW_WITHIN, summaries, count);
         text_duration(soonest->jobs.wait.p90_s * 1e9, text);
         fprintf(out, "%.1f %% of the jobs done were done within two hours of being submitted; nine of ten waited at most %s.</li>\n",
                 soonest->jobs.within_2h * 100, text);
     }
     if (cheapest != NULL) {
-        named(out, "Least cost", cheapest, count);
+        named(out, "Least cost", cheapest, JOB_ROW_COST, summaries, count);
         text_number((double)cheapest->jobs.cost_total_nano / 1e9, text);
         fprintf(out, "%s currency units, with GPUs held %.0f %% and used %.0f %% of the time.</li>\n", text,
                 cheapest->jobs.allocated_share * 100, cheapest->jobs.used_share * 100);

@@ -268,8 +268,9 @@ static void run_print(FILE *out, const struct summary *summary)
 {
     const struct run_facts *facts = &summary->facts;
 
-    fprintf(out, LABEL "%s events, %s engine steps", "run", cell_quantity((double)facts->events).text,
-            cell_quantity((double)facts->engine_steps).text);
+    fprintf(out, LABEL "%s events", "run", cell_quantity((double)facts->events).text);
+    if (!summary->without_requests)
+        fprintf(out, ", %s engine steps", cell_quantity((double)facts->engine_steps).text);
     if (facts->runs > 0)
         fprintf(out, " (%s a plan)", cell_ratio((double)facts->engine_steps / (double)facts->runs).text);
     if (facts->wall_s > 0)

@@ -113,6 +113,7 @@ struct jobs_facts {
     int64_t claimed_gpu_ns;     /* of that, with a claim */
     int64_t computing_gpu_ns;   /* of that, computing */
     int64_t idle_adapter_nano_per_month; /* what one adapter that nobody uses costs: object store */
+    int64_t idle_adapter_host_nano_per_month; /* and while host memory keeps it, too */
     uint64_t base_loads;
     uint64_t base_hits;
     uint64_t base_drops;
@@ -120,7 +121,14 @@ struct jobs_facts {
     uint64_t preempts;
     uint64_t notices;
     uint64_t losses;
+    /* Adapters that passed the gate; of them, joined, republished and upgraded are served, the others are not. */
     uint64_t published;
+    uint64_t joined;            /* the serving catalogue, as new ones */
+    uint64_t republished;       /* as a new version of an earlier one */
+    uint64_t upgraded;          /* as a version for the new base */
+    uint64_t publish_refused;   /* workload.adapters.publish_max had joined */
+    uint64_t upgrade_adapters;  /* on the old base when the upgrade began */
+    uint64_t upgrade_jobs;      /* queued for them */
     const char *notes;          /* of the job source; copied */
     const char *const *tenant_names; /* [tenants_count], entries may be NULL; NULL: none */
 };

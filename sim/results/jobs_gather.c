@@ -231,8 +231,7 @@ static void refusal_add(struct jobs_gather *gather, const struct job_row *row)
 
 void jobs_gather_job(struct jobs_gather *gather, const struct job_row *row)
 {
-    struct job_class *kind = &gather->kinds[row->kind];
-    struct job_class *size = size_class(gather, gpu_time_ns(row->size_ns, row->gpus));
+    struct job_class *kind, *size;
     struct job_tenant_totals *tenant;
 
     row_check(gather, row);
@@ -240,6 +239,8 @@ void jobs_gather_job(struct jobs_gather *gather, const struct job_row *row)
         gather->tokens_trained += row->tokens;
     if (row->submitted_ns < gather->warmup_ns)
         return;
+    kind = &gather->kinds[row->kind];
+    size = size_class(gather, gpu_time_ns(row->size_ns, row->gpus));
     tenant = tenant_of(gather, row->tenant);
     gather->submitted++;
     gather->by_outcome[row->outcome]++;
@@ -349,21 +350,22 @@ static void money_fill(const struct jobs_gather *gather, const struct jobs_facts
     uint128 credited_nano = 0;
 
     check(facts->cost_nano != NULL);
+    check(facts->bill_nano >= 0);
+    for (size_t i = 0; i < cells; i++)
+        if (facts->cost_nano[i] >= 0)
+            paid_nano += (uint64_t)facts->cost_nano[i];
+        else
+            credited_nano += 0 - (uint64_t)facts->cost_nano[i];
+    check(paid_nano == credited_nano + (uint64_t)facts->bill_nano);
     summary->tenants_count = facts->tenants_count;
     summary->cost_nano = malloc(cells * sizeof(*summary->cost_nano));
     check(summary->cost_nano != NULL);
     memcpy(summary->cost_nano, facts->cost_nano, cells * sizeof(*summary->cost_nano));
-    check(facts->bill_nano >= 0);
-    for (size_t i = 0; i < cells; i++)
-        if (summary->cost_nano[i] >= 0)
-            paid_nano += (uint64_t)summary->cost_nano[i];
-        else
-            credited_nano += 0 - (uint64_t)summary->cost_nano[i];
-    check(paid_nano == credited_nano + (uint64_t)facts->bill_nano);
     summary->cost_total_nano = facts->bill_nano;
     summary->tokens_trained = gather->tokens_trained;
     summary->cost_per_million_tokens = part_of((double)facts->bill_nano / 1e9, (double)gather->tokens_trained / 1e6);
     summary->idle_adapter_per_month = (double)facts->idle_adapter_nano_per_month / 1e9;
+    summary->idle_adapter_host_per_month = (double)facts->idle_adapter_host_nano_per_month / 1e9;
     if (facts->tenant_names == NULL)
         return;
     summary->tenant_names = calloc((size_t)facts->tenants_count + 1, sizeof(*summary->tenant_names));
@@ -411,6 +413,12 @@ static void facts_fill(const struct jobs_facts *facts, struct jobs_summary *summ
     summary->base_hits = facts->base_hits;
     summary->base_drops = facts->base_drops;
     summary->published = facts->published;
+    summary->joined = facts->joined;
+    summary->republished = facts->republished;
+    summary->upgraded = facts->upgraded;
+    summary->publish_refused = facts->publish_refused;
+    summary->upgrade_adapters = facts->upgrade_adapters;
+    summary->upgrade_jobs = facts->upgrade_jobs;
 }
 
 void jobs_gather_summary(const struct jobs_gather *gather, const struct run_facts *facts, struct jobs_summary *ret_summary)

@@ -56,6 +56,8 @@ struct jobs_summary {
     uint64_t reclaims, preempts, notices, losses;
     uint64_t base_loads, base_hits, base_drops;
     uint64_t published;
+    uint64_t joined, republished, upgraded, publish_refused; /* see struct jobs_facts */
+    uint64_t upgrade_adapters, upgrade_jobs;
     struct job_kind_summary kinds[JOBS_SUMMARY_KINDS];
     uint32_t kinds_count;
     struct job_kind_summary sizes[JOBS_SUMMARY_SIZES]; /* by GPU time asked for, smallest first */
@@ -78,6 +80,7 @@ struct jobs_summary {
     uint64_t tokens_trained;    /* of all jobs done, warm-up included, as the bill is of the whole run */
     double cost_per_million_tokens; /* trained tokens of jobs done; NaN: unknown */
     double idle_adapter_per_month;
+    double idle_adapter_host_per_month;
 };
 
 /* What one account pays, all components; `tenants_count` is the platform. And what one component comes to, all accounts. */

@@ -39,9 +39,16 @@
     X(COUNT, "base_hits", base_hits)                            \
     X(COUNT, "base_drops", base_drops)                          \
     X(COUNT, "adapters_published", published)                   \
+    X(COUNT, "adapters_joined", joined)                         \
+    X(COUNT, "adapters_republished", republished)               \
+    X(COUNT, "adapters_upgraded", upgraded)                     \
+    X(COUNT, "publications_refused", publish_refused)           \
+    X(COUNT, "upgrade_adapters", upgrade_adapters)              \
+    X(COUNT, "upgrade_jobs", upgrade_jobs)                      \
     X(COUNT, "tokens_trained", tokens_trained)                  \
     X(REAL, "cost_per_million_tokens", cost_per_million_tokens) \
-    X(REAL, "idle_adapter_per_month", idle_adapter_per_month)
+    X(REAL, "idle_adapter_per_month", idle_adapter_per_month)   \
+    X(REAL, "idle_adapter_in_host_memory_per_month", idle_adapter_host_per_month)
 
 /* null where nothing was counted. */
 static json_t *span_json(const struct span *span)

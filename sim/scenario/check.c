@@ -341,6 +341,40 @@ static void check_jobs(const struct checking *checking)
     check_burst(checking);
 }
 
+static void check_upgrade_base(const struct checking *checking, const char *field, const char *key, uint32_t base)
+{
+    if (base == NONE_INDEX)
+        ERROR(checking, AT(field, &checking->draft->values.upgrade.at_h), "upgrade.%s `%.100s` is the base of no pool", key, field);
+}
+
+static void check_upgrade(const struct checking *checking)
+{
+    const struct keys_upgrade *keys = &checking->draft->values.upgrade;
+    const struct scenario_upgrade *upgrade = &checking->scenario->upgrade;
+    char texts[2][NUMBER_TEXT_MAX];
+
+    if (keys->at_h <= 0)
+        return;
+    if (publications_max(checking->scenario) == 0) {
+        ERROR(checking, AT(&keys->at_h),
+              "an upgrade publishes what is retrained: it needs requests (workload.source), room for adapters "
+              "(workload.adapters.publish_max), jobs (jobs.source) and scheduler.evaluate");
+        return;
+    }
+    check_upgrade_base(checking, keys->from, "from", upgrade->from);
+    check_upgrade_base(checking, keys->to, "to", upgrade->to);
+    if (upgrade->from == NONE_INDEX || upgrade->to == NONE_INDEX)
+        return;
+    if (upgrade->from == upgrade->to)
+        ERROR(checking, AT(keys->from, keys->to), "upgrade.from and upgrade.to are both `%.100s`", keys->to);
+    else if (upgrade->kind == NONE_INDEX)
+        ERROR(checking, AT(keys->kind, keys->to), "no kind in jobs.kinds%s%.100s%s trains on %.100s, which the retraining needs",
+              keys->kind[0] != '\0' ? " called `" : "", keys->kind, keys->kind[0] != '\0' ? "`" : "", keys->to);
+    if (keys->drain_by_h > 0 && keys->drain_by_h < keys->at_h)
+        ERROR(checking, AT(&keys->drain_by_h, &keys->at_h), "upgrade.drain_by_h %s is before at_h %s",
+              number_text(keys->drain_by_h, texts[0]), number_text(keys->at_h, texts[1]));
+}
+
 static void check_adapters(const struct checking *checking)
 {
     const struct keys_adapters *adapters = &checking->draft->values.workload.adapters;
@@ -382,6 +416,7 @@ void scenario_cross_check(const struct draft *draft, struct location top, const 
     if (workload->source == KEY_SOURCE_TRACE)
         check_trace(&checking);
     check_jobs(&checking);
+    check_upgrade(&checking);
     if (messages->errors == errors_before)
         check_pools(&checking);
 }

@@ -173,7 +173,9 @@ struct key_list {
     X(CHOICE, modules, "all", 0, 0, "all|attention", "which matrices carry LoRA: seven, or q k v o")                    \
     X(REAL, drift_per_h, "0", 0, 1e6, NULL, "part of the popularity ranks that change places with a random one, an hour") \
     X(REAL, churn_per_h, "0", 0, 1e6, NULL, "part of the adapters replaced by new ones (same popularity, cold), an hour") \
-    X(REAL, update_per_h, "0", 0, 1e6, NULL, "new versions of an adapter, an hour: the old one is never served again")
+    X(REAL, update_per_h, "0", 0, 1e6, NULL, "new versions of an adapter, an hour: the old one is never served again")   \
+    X(COUNT, publish_max, "10000", 0, 1e7, NULL, "adapters that trainings may add in a run (scheduler.evaluate); more are refused and counted") \
+    X(CHOICE, publish_rank, "random", 0, 0, "tail|random|head", "the popularity a new adapter takes over, from an adapter of its base: of the last tenth, of all, of the first tenth")
 
 /* workload.sessions: closed loop */
 #define SESSION_KEYS(X)                                                                                                 \
@@ -231,7 +233,8 @@ struct key_list {
     X(FLAG, spot_ok, "false", 0, 0, NULL, "may run on capacity that can be taken back")                                 \
     X(REAL, runtime_min_s, "0", 0, 1e9, NULL, "not stopped for others before it ran so long")                           \
     X(REAL, deadline_h, "0", 0, 1e6, NULL, "from its arrival; 0: none")                                                 \
-    X(REAL, session_s, "3600", 1, 1e9, NULL, "interactive: mean length, exponential")
+    X(REAL, session_s, "3600", 1, 1e9, NULL, "interactive: mean length, exponential")                                   \
+    X(REAL, republish_share, "0", 0, 1, NULL, "of published trainings that are a new version of their tenant's latest adapter of this kind, where it has one")
 
 enum key_batching { KEY_BATCHING_CHUNKED, KEY_BATCHING_PREFILL_FIRST };
 enum key_lora_cost { KEY_LORA_OURS, KEY_LORA_VLLM, KEY_LORA_SLORA };
@@ -243,6 +246,7 @@ enum key_process { KEY_PROCESS_POISSON, KEY_PROCESS_GAMMA, KEY_PROCESS_MMPP, KEY
 enum key_length_law { KEY_LENGTH_LOGNORMAL, KEY_LENGTH_UNIFORM, KEY_LENGTH_GEOMETRIC, KEY_LENGTH_EXPONENTIAL,
                       KEY_LENGTH_CONSTANT, KEY_LENGTH_EMPIRICAL };
 enum key_adapter_law { KEY_ADAPTER_ZIPF, KEY_ADAPTER_POWER, KEY_ADAPTER_UNIFORM, KEY_ADAPTER_DISTINCT, KEY_ADAPTER_EMPIRICAL };
+enum key_publish_rank { KEY_PUBLISH_TAIL, KEY_PUBLISH_RANDOM, KEY_PUBLISH_HEAD };
 enum key_modules { KEY_MODULES_ALL, KEY_MODULES_ATTENTION };
 enum key_jobs_source { KEY_JOBS_NONE, KEY_JOBS_GENERATED, KEY_JOBS_TRACE };
 enum key_jobs_process { KEY_JOBS_POISSON, KEY_JOBS_EVEN };
@@ -335,6 +339,16 @@ struct keys_workload {
     X(REAL, storage_price_per_gb_month, "0.023", 0, 1e6, NULL, "object store; adapters and checkpoints that are kept")  \
     X(REAL, host_price_per_gb_month, "2", 0, 1e6, NULL, "host memory")
 
+/* upgrade: a base takes another's place. */
+#define UPGRADE_KEYS(X)                                                                                                 \
+    X(REAL, at_h, "0", 0, 1e6, NULL, "when a retraining is queued for each adapter of the old base; 0: no upgrade")     \
+    X(TEXT, from, "", 0, 0, NULL, "the old base, as its pool has it")                                                   \
+    X(TEXT, to, "", 0, 0, NULL, "the new base, as its pool has it; an adapter's requests go there once it has a version for it") \
+    X(REAL, drain_by_h, "0", 0, 1e6, NULL, "from then on requests for the old base are refused; 0: it stays")           \
+    X(REAL, retrain_share, "1", 0, 1, NULL, "of its adapters that are retrained; the others stay on the old base")      \
+    X(TEXT, kind, "", 0, 0, NULL, "the name of the kind of job that retrains them; empty: the first that trains on the new base")
+
+struct keys_upgrade { UPGRADE_KEYS(KEY_FIELD) };
 struct keys_capacity { CAPACITY_KEYS(KEY_FIELD) };
 struct keys_scheduler { SCHEDULER_KEYS(KEY_FIELD) };
 struct keys_job_kind { JOB_KIND_KEYS(KEY_FIELD) };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "estimate/config_json.h"
+#include "fleet/event.h"
 #include "scenario/words.h"
 
 /* A resolver writes its errors, already in our look, to a stream: they are told below the key that asked. */
@@ -216,6 +217,31 @@ static void resolve_capacity(const struct draft *draft, struct location top, str
     }
 }
 
+static uint32_t pool_base(const struct scenario *scenario, const char *base)
+{
+    for (uint32_t i = 0; i < scenario->pools_count; i++)
+        if (strcmp(scenario->pools[i].keys.base, base) == 0)
+            return scenario->pools[i].base_index;
+    return NONE_INDEX;
+}
+
+/* What cannot be found stays NONE_INDEX, for the checks to tell. */
+static void resolve_upgrade(const struct keys_upgrade *keys, struct scenario *scenario)
+{
+    struct scenario_upgrade *upgrade = &scenario->upgrade;
+
+    *upgrade = (struct scenario_upgrade){.keys = *keys, .kind = NONE_INDEX};
+    upgrade->from = pool_base(scenario, keys->from);
+    upgrade->to = pool_base(scenario, keys->to);
+    for (uint32_t i = 0; i < scenario->job_kinds_count && upgrade->kind == NONE_INDEX; i++) {
+        const struct scenario_job_kind *kind = &scenario->job_kinds[i];
+        bool trains_there = kind->base_index == upgrade->to && kind->keys.stage == STAGE_TRAIN;
+
+        if (trains_there && (keys->kind[0] == '\0' || strcmp(kind->keys.name, keys->kind) == 0))
+            upgrade->kind = i;
+    }
+}
+
 void scenario_resolve(const struct draft *draft, struct location top, struct messages *messages,
                       struct scenario *ret_scenario)
 {
@@ -245,6 +271,7 @@ void scenario_resolve(const struct draft *draft, struct location top, struct mes
     number_bases(ret_scenario);
     resolve_job_kinds(draft, top, messages, ret_scenario);
     resolve_capacity(draft, top, messages, ret_scenario);
+    resolve_upgrade(&values->upgrade, ret_scenario);
     if (messages->errors == errors_before)
         scenario_cross_check(draft, top, ret_scenario, messages);
 }

@@ -39,6 +39,14 @@ struct scenario_capacity {
     struct gpu_profile profile;
 };
 
+/* An upgrade with its names resolved; of use only where keys.at_h > 0. */
+struct scenario_upgrade {
+    struct keys_upgrade keys;
+    uint32_t from;              /* bases of pools */
+    uint32_t to;
+    uint32_t kind;              /* of jobs */
+};
+
 struct scenario {
     RUN_KEYS(KEY_FIELD)
     struct keys_slo slo;
@@ -53,6 +61,7 @@ struct scenario {
     struct keys_scheduler scheduler;
     struct scenario_capacity capacity[CAPACITY_MAX];
     uint32_t capacity_count;        /* 0 without jobs */
+    struct scenario_upgrade upgrade;
     uint32_t bases_and_jobs_count;  /* >= bases_count: with the bases that only jobs have */
     char variant[VARIANT_NAME_MAX]; /* "default" when the file has no variants */
     char directory[KEY_TEXT_MAX];   /* of the file: relative paths start here */

@@ -51,6 +51,9 @@ static const struct key scheduler_keys[] = {SCHEDULER_KEYS(KEY_ROW)};
 #define KEY_OWNER struct keys_capacity
 static const struct key capacity_keys[] = {CAPACITY_KEYS(KEY_ROW)};
 #undef KEY_OWNER
+#define KEY_OWNER struct keys_upgrade
+static const struct key upgrade_keys[] = {UPGRADE_KEYS(KEY_ROW)};
+#undef KEY_OWNER
 
 /* keys.h's tables by the name they have there. */
 #define ROWS_RUN_KEYS run_keys
@@ -68,6 +71,7 @@ static const struct key capacity_keys[] = {CAPACITY_KEYS(KEY_ROW)};
 #define ROWS_JOB_KIND_KEYS job_kind_keys
 #define ROWS_SCHEDULER_KEYS scheduler_keys
 #define ROWS_CAPACITY_KEYS capacity_keys
+#define ROWS_UPGRADE_KEYS upgrade_keys
 
 _Static_assert(SECTION_KEYS_TOTAL == FIXED_ORIGINS, "every key has an origin");
 

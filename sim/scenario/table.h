@@ -48,6 +48,7 @@ struct draft_values {
     struct keys_jobs jobs;
     struct keys_scheduler scheduler;
     struct keys_capacity capacity;
+    struct keys_upgrade upgrade;
     struct keys_pool pools[POOLS_MAX];
     struct keys_job_kind job_kinds[JOB_KINDS_MAX];
     struct keys_capacity capacities[CAPACITY_MAX];
@@ -74,7 +75,8 @@ struct draft_values {
       "the only kind of job, or what each entry of `jobs.kinds` starts from")                                           \
     X(SCHEDULER, RUN, "scheduler", "scheduler", scheduler, SCHEDULER_KEYS, "placing, quotas and the physics of jobs")   \
     X(CAPACITY, RUN, "gpus", "gpus", capacity, CAPACITY_KEYS,                                                           \
-      "the only capacity for jobs, or what each entry of `capacity` starts from")
+      "the only capacity for jobs, or what each entry of `capacity` starts from")                                       \
+    X(UPGRADE, RUN, "upgrade", "upgrade", upgrade, UPGRADE_KEYS, "a base takes another's place")
 enum section_id {
 #define X(id, parent, path, name, field, keys, about) SECTION_##id,
     SECTIONS(X)

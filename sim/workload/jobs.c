@@ -193,6 +193,15 @@ enum status job_source_take(struct job_source *source, struct job_arrival *ret_j
     return STATUS_OK;
 }
 
+void job_source_retrain(const struct job_source *source, uint32_t kind, uint32_t adapter, int64_t at_ns,
+                        struct job_arrival *ret_job)
+{
+    /* Numbers that no regular job and no burst can reach. */
+    struct job_luck luck = job_draw_luck(&source->draw, UINT64_C(1) << 62 | adapter, false);
+
+    job_draw_fill(&source->draw, kind, &luck, at_ns, ret_job);
+}
+
 const char *job_source_message(const struct job_source *source)
 {
     return source->message;

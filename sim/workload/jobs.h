@@ -42,6 +42,10 @@ int64_t job_source_next_at_ns(const struct job_source *source);
 /* Takes it: there must be one. STATUS_OK, or what the trace said (STATUS_CORRUPT, STATUS_IO) with job_source_message();
  * then nothing comes any more. At one instant regular jobs come before those of a burst. */
 enum status job_source_take(struct job_source *source, struct job_arrival *ret_job);
+/* A job of this kind that trains adapter number `adapter` anew, at that time: its luck belongs to the adapter, and no other
+ * job's moves. The tenant is the caller's to fill. */
+void job_source_retrain(const struct job_source *source, uint32_t kind, uint32_t adapter, int64_t at_ns,
+                        struct job_arrival *ret_job);
 const char *job_source_message(const struct job_source *source);
 
 /* Tenants are 0 .. that - 1: jobs.tenants, or as many as the trace names, where that is more. */

@@ -20,6 +20,7 @@
     X(DRIFT, "drift")                                                       \
     X(CHURN, "churn")                                                       \
     X(UPDATES, "updates")                                                   \
+    X(PUBLICATIONS, "publications") /* places of new adapters */            \
     X(THINK, "think")                                                       \
     X(TURNS, "turns")                                                       \
     X(JOB_ARRIVALS, "job-arrivals")                                         \

@@ -178,6 +178,7 @@ static void check_money(const struct scenario *scenario, const struct jobs_run *
     int64_t rows_nano = 0;
     uint64_t count;
     int64_t *amounts = jobs_column(run, "ledger/amount_nano", &count);
+    int64_t gpus_nano = jobs->cost_total_nano - jobs_component_nano(jobs, CHARGE_STORAGE);
     int64_t most_nano = 0;
     bool steady = true;
 
@@ -197,8 +198,8 @@ static void check_money(const struct scenario *scenario, const struct jobs_run *
         steady = steady && !keys->spot && keys->fail_mean_h <= 0;
     }
     /* A GPU is paid for while it is there, to the last unit. */
-    if (steady ? jobs->cost_total_nano != most_nano : jobs->cost_total_nano > most_nano)
-        fail_msg("the bill is %lld, all GPUs all the time cost %lld", (long long)jobs->cost_total_nano, (long long)most_nano);
+    if (steady ? gpus_nano != most_nano : gpus_nano > most_nano)
+        fail_msg("the GPUs' bill is %lld, all of them all the time cost %lld", (long long)gpus_nano, (long long)most_nano);
     free(amounts);
 }
 

@@ -7,7 +7,7 @@
 #include "support.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#define SCENARIOS 60
+#define SCENARIOS 40
 #else
 #define SCENARIOS 120
 #endif
@@ -82,11 +82,11 @@ static void write_scheduler(struct text *text, uint64_t *luck)
 {
     say(text, "scheduler:\n  order: %s\n  place: %s\n", ONE_OF(luck, "fifo", "srpt", "wfq"), ONE_OF(luck, "residency", "naive"));
     say(text, "  sharers_max: %s\n  nominal_share: %s\n  nominal_alpha: %s\n  borrowing_gpus: %s\n  lending_share: %s\n",
-        ONE_OF(luck, "1", "2", "4", "8"), ONE_OF(luck, "1", "0.5", "0"), ONE_OF(luck, "0", "1"), ONE_OF(luck, "-1", "-1", "8"),
+        ONE_OF(luck, "1", "2", "4", "8"), ONE_OF(luck, "1", "1", "0.5", "0"), ONE_OF(luck, "0", "1"), ONE_OF(luck, "-1", "-1", "-1", "8"),
         ONE_OF(luck, "1", "0.5"));
     say(text, "  cohorts: %s\n  half_life_h: %s\n  usage_factor: %s\n  preempt_delay_s: %s\n  victims_max: %s\n",
-        ONE_OF(luck, "1", "3"), ONE_OF(luck, "24", "1"), ONE_OF(luck, "1", "0.3"), ONE_OF(luck, "0", "30", "300"),
-        ONE_OF(luck, "0", "1", "16"));
+        ONE_OF(luck, "1", "3"), ONE_OF(luck, "24", "1"), ONE_OF(luck, "1", "0.3"), ONE_OF(luck, "0", "0", "30", "300"),
+        ONE_OF(luck, "0", "1", "16", "16"));
     say(text, "  reservations_max: %s\n  payback: %s\n  checkpoint_s: %s\n  checkpoint_bytes_per_s: %s\n  start_s: %s\n",
         ONE_OF(luck, "0", "1", "4"), ONE_OF(luck, "0", "1", "20"), ONE_OF(luck, "0", "120", "600"), ONE_OF(luck, "2e9", "2e7"),
         ONE_OF(luck, "0", "2", "30"));
@@ -103,10 +103,10 @@ static void write_scenario(struct text *text, uint64_t seed)
 
     *text = (struct text){.length = 0};
     say(text, "name: random\nseed: %llu\nduration_s: %s\ndrain_max_s: %s\nsample_s: %s\nwarmup_s: %s\n",
-        (unsigned long long)draw_below(&luck, 1000), ONE_OF(&luck, "7200", "43200"), ONE_OF(&luck, "0", "3600", "1e6"),
+        (unsigned long long)draw_below(&luck, 1000), ONE_OF(&luck, "7200", "7200", "43200"), ONE_OF(&luck, "0", "3600", "1e6"),
         ONE_OF(&luck, "60", "777"), ONE_OF(&luck, "0", "1800"));
     say(text, "workload: {source: none}\njobs:\n  source: generated\n  rate_per_day: %s\n  tenants: %s\n  tenant_alpha: %s\n",
-        ONE_OF(&luck, "200", "600", "2000"), ONE_OF(&luck, "1", "4", "40"), ONE_OF(&luck, "0", "1"));
+        ONE_OF(&luck, "200", "600", "2000"), ONE_OF(&luck, "1", "3", "6", "40"), ONE_OF(&luck, "0", "1"));
     if (coin(&luck))
         say(text, "  burst_jobs: %s\n  burst_tenant: 0\n  burst_at_s: %s\n  burst_every_s: %s\n", ONE_OF(&luck, "5", "60"),
             ONE_OF(&luck, "0", "1000"), ONE_OF(&luck, "0", "5000"));

@@ -77,7 +77,7 @@ static void mmc_waits_as_erlang_c_says(void **state)
 {
     (void)state;
     struct queue_case four = {SESSIONS, "order: fifo, victims_max: 0", {NULL}, 3.0, 4, 1e6};
-    struct queue_case sixteen = {SESSIONS, "order: fifo, victims_max: 0", {NULL}, 14.4, 16, 1e6};
+    struct queue_case sixteen = {SESSIONS, "order: fifo, victims_max: 0", {NULL}, 14.4, 16, 6e5};
     static struct summary summary;
 
     run_case(&four, "  source: generated\n", &summary);
@@ -165,13 +165,36 @@ static void preempted_jobs_resume_where_they_were(void **state)
 static void time_slicing_is_processor_sharing(void **state)
 {
     (void)state;
-    struct queue_case test = {"    - {name: one, stage: interactive, session_s: 1000, isolation: time-slice, rank: 8}\n",
-                              "order: fifo, victims_max: 0, sharers_max: 8, eta: [1]", {"capacity.0.gpu=h200", NULL}, 0.4, 1, 4e5};
+    struct queue_case test = {"    - {name: one, stage: evaluate, isolation: time-slice, rank: 8}\n",
+                              "order: fifo, victims_max: 0, sharers_max: 8, eta: [1]",
+                              {"capacity.0.gpu=h200", NULL}, 0.4, 1, 4e5};
+    static struct summary summary;
+
+    write_trace(&test);
+    run_case(&test, TRACE, &summary);
+    theory_expect("M/M/1-PS sojourn, services", summary.jobs.completion.mean_s / SERVICE_S, 1 / 0.6, 0.03,
+                  relative_error(&test, 1, 1.5));
+    summary_free(&summary);
+}
+
+/* Half of the sessions are left halfway: those hold their GPU for as long again, or for the time-out, and use nothing. A slice
+ * is as long as a whole GPU to the one who sits before it. */
+static void a_session_left_idle_holds_what_it_does_not_use(void **state)
+{
+    (void)state;
+    struct queue_case test = {SESSIONS, "order: fifo, victims_max: 0, idle_share: 0.5", {NULL, NULL, NULL}, 3, 16, 2e5};
     static struct summary summary;
 
     run_case(&test, "  source: generated\n", &summary);
-    theory_expect("M/M/1-PS sojourn, services", summary.jobs.completion.mean_s / SERVICE_S, 1 / 0.6, 0.03,
-                  relative_error(&test, 1, 1.5));
+    theory_expect("idle sessions: allocated", summary.jobs.allocated_share, 3.0 / 16, 0.02, 0);
+    theory_expect("idle sessions: used", summary.jobs.used_share, 0.75 * 3.0 / 16, 0.02, 0);
+    summary_free(&summary);
+    test.settings[0] = "scheduler.idle_timeout_s=100";
+    run_case(&test, "  source: generated\n", &summary);
+    theory_expect("idle sessions, time-out: used", summary.jobs.used_share, 0.75 * 3.0 / 16, 0.02, 0);
+    /* min(S / 2, 100 s) of S exponential with mean 1,000 s: 500 (1 - e^(-0.2)). */
+    theory_expect("idle sessions, time-out: allocated", summary.jobs.allocated_share,
+                  (0.75 + 0.5 * 0.5 * (1 - exp(-0.2))) * 3.0 / 16, 0.02, 0);
     summary_free(&summary);
 }
 
@@ -258,6 +281,44 @@ static void failing_machines_take_as_long_as_daly_says(void **state)
     assert_true(own_s < sparse_s && own_s < dense_s);
 }
 
+/* --- orders ------------------------------------------------------------------------------------------------------------ */
+
+/* What needs no model of goodput of the published comparison: on the mean, who is shortest first waits least. */
+static void shortest_first_is_fastest_on_the_sia_samples(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"newtrace-1.csv", "philly-1.csv"};
+
+    for (uint32_t i = 0; i < ARRAY_COUNT(files); i++) {
+        struct scenario_set set = {0};
+        double mean_s[3];
+        char shared[64];
+        char setting[128];
+
+        snprintf(shared, sizeof(shared), "traces/sia/%s", files[i]);
+        if (test_shared_path(shared) == NULL) {
+            print_message("skipped: ../shared/%s is not here\n", shared);
+            skip();
+        }
+        snprintf(setting, sizeof(setting), "jobs.trace_path=../../shared/%s", shared);
+        assert_int_equal(scenario_read("scenarios/sia-newtrace.yaml", (const char *const[]){setting}, 1, stderr, &set), STATUS_OK);
+        assert_int_equal(set.count, 3);
+        for (uint32_t k = 0; k < 3; k++) {
+            static struct summary summary;
+
+            assert_int_equal(rig_run(&set.items[k], NULL, &summary), STATUS_OK);
+            assert_int_equal(summary.jobs.done, summary.jobs.submitted);
+            assert_true(summary.jobs.done >= (i == 0 ? 960u : 160u));
+            mean_s[k] = summary.jobs.completion.mean_s;
+            print_message("%s, %s: mean completion %.0f s\n", files[i], set.items[k].variant, mean_s[k]);
+            summary_free(&summary);
+        }
+        assert_string_equal(set.items[1].variant, "srpt");
+        assert_true(mean_s[1] < mean_s[0] && mean_s[1] < mean_s[2]);
+        scenario_set_free(&set);
+    }
+}
+
 /* --- conservation ------------------------------------------------------------------------------------------------------- */
 
 #define MIXED                                                                                                           \
@@ -300,6 +361,33 @@ static void gpu_time_is_conserved_to_the_nanosecond(void **state)
     jobs_run_close(&run);
 }
 
+/* What jobs_run_check() says, of the scenarios that we ship: every variant, every job, every unit of the bill. */
+static void shipped_scenarios_account_for_every_job_and_unit(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tenants-500",   "noisy-neighbour", "spot-third", "residency",
+                                        "notebooks-300", "sia-newtrace",    "jobs-year"};
+    /* Under a sanitizer the first day of each. */
+    const char *const shorter[] = {"duration_s=86400"};
+
+    for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
+        struct scenario_set set = {0};
+        char path[128];
+
+        snprintf(path, sizeof(path), "scenarios/%s.yaml", names[i]);
+        assert_int_equal(scenario_read(path, shorter, SHORTER > 1, stderr, &set), STATUS_OK);
+        for (uint32_t k = 0; k < set.count; k++) {
+            struct jobs_run run;
+
+            jobs_run_scenario(&set.items[k], &run);
+            jobs_run_check(&set.items[k], &run);
+            assert_true(run.summary.jobs.done > 10);
+            jobs_run_close(&run);
+        }
+        scenario_set_free(&set);
+    }
+}
+
 /* The run again gives the same numbers and the same history, whether it keeps journals or not. */
 static void runs_with_jobs_repeat(void **state)
 {
@@ -339,8 +427,11 @@ int main(void)
         cmocka_unit_test(priorities_wait_as_cobham_says),
         cmocka_unit_test(preempted_jobs_resume_where_they_were),
         cmocka_unit_test(time_slicing_is_processor_sharing),
+        cmocka_unit_test(a_session_left_idle_holds_what_it_does_not_use),
         cmocka_unit_test(failing_machines_take_as_long_as_daly_says),
+        cmocka_unit_test(shortest_first_is_fastest_on_the_sia_samples),
         cmocka_unit_test(gpu_time_is_conserved_to_the_nanosecond),
+        cmocka_unit_test(shipped_scenarios_account_for_every_job_and_unit),
         cmocka_unit_test(runs_with_jobs_repeat),
     };
 

@@ -80,6 +80,7 @@ static void an_empty_mapping_is_the_table_of_defaults(void **state)
     assert_section_is_default(SECTION_SESSIONS, &scenario->workload.sessions);
     assert_section_is_default(SECTION_JOBS, &scenario->jobs);
     assert_section_is_default(SECTION_JOB_KIND, &scenario->jobs.kind);
+    assert_section_is_default(SECTION_UPGRADE, &scenario->upgrade.keys);
     scenario_set_free(&set);
 }
 
