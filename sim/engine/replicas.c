@@ -171,9 +171,11 @@ void replica_drain(struct sim *sim, const struct fleet_command *command)
     replica_deliver(replica, &event);
 }
 
-/* Through the queue: the core is still speaking. */
+/* Through the queue: the core is still speaking. Of a base that was upgraded nobody waits for it. */
 void replica_drained(struct sim_replica *replica)
 {
+    if (replica->ask_command == 0)
+        return;
     sim_push(replica->sim, replica->sim->now_ns, CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, replica->ask_command);
 }
 
