@@ -166,11 +166,11 @@ static void drain(struct sim *sim)
         struct fleet_event down;
         struct replica_event event;
 
-        if (pool->base_index != scenario->upgrade.from)
+        if (pool->base_index != scenario->upgrade.from || !replica->up)
             continue;
         memset(&down, 0, sizeof(down));
         down.kind = FLEET_EVENT_REPLICA_DOWN;
-        down.replica_down.replica = replica_id_make(0, i);
+        down.replica_down.replica = replica_id_of(replica);
         down.replica_down.node.value = (uint16_t)replica->node;
         down.replica_down.base.value = (uint16_t)pool->base_index;
         fleet_deliver(sim, &down);

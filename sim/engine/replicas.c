@@ -174,6 +174,8 @@ void replica_drain(struct sim *sim, const struct fleet_command *command)
 /* Through the queue: the core is still speaking. */
 void replica_drained(struct sim_replica *replica)
 {
+    if (replica->ask_command == 0)
+        return; /* the fleet core did not ask: an upgrade let its base go, and told the core so */
     sim_push(replica->sim, replica->sim->now_ns, CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, replica->ask_command);
 }
 
