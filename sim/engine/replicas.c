@@ -174,8 +174,6 @@ void replica_drain(struct sim *sim, const struct fleet_command *command)
 /* Through the queue: the core is still speaking. */
 void replica_drained(struct sim_replica *replica)
 {
-    if (replica->ask_command == 0)
-        return; /* the fleet core did not ask: an upgrade let its base go, and told the core so */
     sim_push(replica->sim, replica->sim->now_ns, CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, replica->ask_command);
 }
 
@@ -237,7 +235,7 @@ void replicas_finish(struct sim *sim, int64_t measured_until_ns)
             count_stay(replica, measured_until_ns);
         else if (replica->ask_command != 0)
             sim->facts.serving_gpu_ns += (uint64_t)(sim->now_ns - replica->held_from_ns) * replica->tp;
-        come_and_go = come_and_go || keys_of(replica)->replicas_max > 0;
+        come_and_go = come_and_go || keys_of(replica)->replicas_max > 0 || !replica->up;
     }
     if (!come_and_go)
         sim->facts.replica_up_ns = 0;
