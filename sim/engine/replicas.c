@@ -239,7 +239,7 @@ void replicas_finish(struct sim *sim, int64_t measured_until_ns)
             count_stay(replica, measured_until_ns);
         else if (replica->ask_command != 0)
             sim->facts.serving_gpu_ns += (uint64_t)(sim->now_ns - replica->held_from_ns) * replica->tp;
-        come_and_go = come_and_go || keys_of(replica)->replicas_max > 0;
+        come_and_go = come_and_go || keys_of(replica)->replicas_max > 0 || !replica->up;
     }
     if (!come_and_go)
         sim->facts.replica_up_ns = 0;

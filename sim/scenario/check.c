@@ -374,6 +374,14 @@ static void check_upgrade(const struct checking *checking)
     else if (upgrade->kind == NONE_INDEX)
         ERROR(checking, AT(keys->kind, keys->to), "no kind in jobs.kinds%s%.100s%s trains on %.100s, which the retraining needs",
               keys->kind[0] != '\0' ? " called `" : "", keys->kind, keys->kind[0] != '\0' ? "`" : "", keys->to);
+    for (uint32_t i = 0; i < checking->scenario->pools_count && keys->drain_by_h > 0; i++) {
+        const struct keys_pool *pool = &checking->draft->values.pools[i];
+
+        if (checking->scenario->pools[i].base_index == upgrade->from && pool->replicas_max > 0)
+            ERROR(checking, AT(&pool->replicas_max, &keys->drain_by_h),
+                  "pools.%u scales (replicas_max %llu), and a pool that drains by a date (upgrade.drain_by_h) must not: "
+                  "its floor would bring the old base back", i, (unsigned long long)pool->replicas_max);
+    }
     if (keys->drain_by_h > 0 && keys->drain_by_h < keys->at_h)
         ERROR(checking, AT(&keys->drain_by_h, &keys->at_h), "upgrade.drain_by_h %s is before at_h %s",
               number_text(keys->drain_by_h, texts[0]), number_text(keys->at_h, texts[1]));

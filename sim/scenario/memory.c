@@ -8,16 +8,6 @@ uint32_t adapter_modules(const struct scenario *scenario)
     return scenario->workload.adapters.modules == KEY_MODULES_ATTENTION ? LORA_ATTENTION : LORA_ALL_LINEAR;
 }
 
-uint32_t adapter_rank_max(const struct scenario *scenario)
-{
-    const struct key_list *ranks = &scenario->workload.adapters.ranks;
-    double largest = 0;
-
-    for (uint32_t i = 0; i < ranks->count; i++)
-        largest = ranks->values[i] > largest ? ranks->values[i] : largest;
-    return (uint32_t)largest;
-}
-
 uint32_t job_kind_modules(const struct scenario_job_kind *kind)
 {
     return kind->keys.modules == KEY_MODULES_ATTENTION ? LORA_ATTENTION : LORA_ALL_LINEAR;
@@ -29,6 +19,18 @@ uint32_t publications_max(const struct scenario *scenario)
                        scenario->scheduler.evaluate;
 
     return can_publish ? (uint32_t)scenario->workload.adapters.publish_max : 0;
+}
+
+uint32_t adapter_rank_max(const struct scenario *scenario)
+{
+    const struct key_list *ranks = &scenario->workload.adapters.ranks;
+    double largest = 0;
+
+    for (uint32_t i = 0; i < ranks->count; i++)
+        largest = ranks->values[i] > largest ? ranks->values[i] : largest;
+    for (uint32_t i = 0; publications_max(scenario) > 0 && i < scenario->job_kinds_count; i++)
+        largest = (double)scenario->job_kinds[i].keys.rank > largest ? (double)scenario->job_kinds[i].keys.rank : largest;
+    return (uint32_t)largest;
 }
 
 /* Kinds on other bases count as well: an upgrade may bring their ranks here. */

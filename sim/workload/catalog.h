@@ -15,7 +15,8 @@
  * and without publications, whatever else was published. The n-th publication draws its place by the n-th number of its
  * own stream, among all places, the first tenth or the last (publish_rank), and takes the next one from there, around
  * the end, that an adapter of its base holds: pools keep their requests. Where none does (a base that nobody asked for
- * until now) it takes the place it drew. */
+ * until now) it takes the place it drew. Drift moves whoever holds the places; churn and update meet the adapters of the
+ * start alone. */
 #ifndef WORKLOAD_CATALOG_H
 #define WORKLOAD_CATALOG_H
 

@@ -233,6 +233,7 @@ static void who_was_retrained_goes_on_and_nobody_is_refused(void **state)
     assert_int_equal(summary.jobs.upgrade_adapters, 12);
     assert_int_equal(summary.jobs.upgrade_jobs, 12);
     assert_int_equal(summary.jobs.upgraded, 12);
+    assert_int_equal(summary.facts.replica_drains, 1);
     assert_int_equal(summary.jobs.refused, 0); /* tenants that only ask have a quota as well */
     assert_int_equal(summary.refused, 0);
     assert_int_equal(summary.completed, summary.arrived);
