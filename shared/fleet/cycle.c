@@ -65,78 +65,40 @@ static bool shape_may_load(struct jobs *jobs, const struct pending_shape *shape)
     return may;
 }
 
-/* The latest instant before `end_ns` from which on GPUs are reserved. */
-static int64_t reserved_before_ns(const struct jobs *jobs, int64_t end_ns)
-{
-    int64_t latest_ns = INT64_MIN;
-
-    for (uint32_t i = 0; i < jobs->reserved_count; i++) {
-        int64_t from_ns = jobs->jobs[jobs->reserved[i]].reserved_from_ns;
-
-        if (from_ns < end_ns)
-            latest_ns = max_i64(latest_ns, from_ns);
-    }
-    return latest_ns;
-}
-
-/* By when must a job of this shape have ended to have a place in the flavor now? */
-static int64_t end_max_ns(struct jobs *jobs, struct pending_shape *shape, uint16_t flavor, bool may_load)
+/* Is a place open in the flavor, to the longest job that the shape may have? */
+static bool is_open(struct jobs *jobs, struct pending_shape *shape, uint16_t flavor, bool may_load)
 {
     struct devices_ask ask = ask_of(jobs, &jobs->jobs[jobs->classes[shape->classes].root]);
+    int64_t longest_ns = slowed_ns(jobs, span_max_ns(shape->span), shape->isolation);
+    struct devices_place place;
 
     ask.job = NONE_INDEX;
     ask.flavors = 1u << flavor;
-    for (ask.end_estimate_ns = NEVER_NS; ask.end_estimate_ns >= jobs->at_ns;
-         ask.end_estimate_ns = reserved_before_ns(jobs, ask.end_estimate_ns)) {
-        struct devices_place place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
-
-        if (place.kind != PLACE_NONE)
-            return ask.end_estimate_ns;
-        if (place.blocked_by_earmark)
-            shape->wait = JOB_WAIT_RESERVED;
-        else if (shape->wait != JOB_WAIT_RESERVED)
-            shape->wait = place.blocked_by_isolation ? JOB_WAIT_ISOLATION : JOB_WAIT_CAPACITY;
-        if (!place.blocked_by_earmark)
-            break;
-    }
-    return INT64_MIN;
+    ask.end_estimate_ns = longest_ns > NEVER_NS - jobs->at_ns ? NEVER_NS : jobs->at_ns + longest_ns;
+    place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
+    if (place.kind != PLACE_NONE)
+        return true;
+    if (place.blocked_by_earmark)
+        shape->wait = JOB_WAIT_RESERVED;
+    else if (shape->wait != JOB_WAIT_RESERVED)
+        shape->wait = place.blocked_by_isolation ? JOB_WAIT_ISOLATION : JOB_WAIT_CAPACITY;
+    return false;
 }
 
+/* True: in some flavor. */
 static bool shape_search(struct jobs *jobs, struct pending_shape *shape, uint32_t flavors)
 {
     bool may_load = shape_may_load(jobs, shape);
-    bool alive = false;
 
     shape->searched = jobs->searches;
     for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
-        if (flavors >> flavor & 1)
-            shape->end_max_ns[flavor] = end_max_ns(jobs, shape, flavor, may_load);
-        alive = alive || shape->end_max_ns[flavor] != INT64_MIN;
+        if ((flavors >> flavor & 1) == 0)
+            continue;
+        shape->open &= (uint8_t)~(1u << flavor);
+        if (is_open(jobs, shape, flavor, may_load))
+            shape->open |= (uint8_t)(1u << flavor);
     }
-    return alive;
-}
-
-/* Will the class's head, placed now, have ended by then? Mostly its octave tells. */
-static bool ends_by(const struct jobs *jobs, const struct pending_class *class, uint8_t isolation, int64_t end_ns)
-{
-    if (slowed_ns(jobs, INT64_C(1) << class->octave, isolation) > end_ns - jobs->at_ns && class->octave > 0)
-        return false;
-    return job_end_estimate_ns(jobs, &jobs->jobs[class->root]) <= end_ns;
-}
-
-/* Flavors in which the class's head would find a place. */
-static uint32_t flavors_open(const struct jobs *jobs, const struct pending_class *class)
-{
-    const struct pending_shape *shape = &jobs->shapes[class->shape];
-    uint32_t open = 0;
-
-    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
-        int64_t end_ns = shape->end_max_ns[flavor];
-
-        if (end_ns == NEVER_NS || (end_ns != INT64_MIN && ends_by(jobs, class, shape->isolation, end_ns)))
-            open |= 1u << flavor;
-    }
-    return open;
+    return shape->open != 0;
 }
 
 /* --- one job ----------------------------------------------------------------------------------------------------------- */
@@ -211,7 +173,16 @@ static uint32_t flavors_for(const struct jobs *jobs, const struct pending_class 
     const int64_t *room_milli = class->flags & JOB_PREEMPTIBLE ? tenant->available_milli : tenant->nominal_milli;
     uint32_t with = flavors_with(jobs, room_milli, class->need_milli);
 
-    return with == 0 ? 0 : with & flavors_open(jobs, class);
+    return with == 0 ? 0 : with & jobs->shapes[class->shape].open;
+}
+
+/* Enough for the least that a place is open to: where nobody has, nothing need be looked at. */
+static bool has_any_room(const struct jobs *jobs, const struct known_tenant *tenant)
+{
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
+        if (tenant->available_milli[flavor] >= jobs->open_need_milli)
+            return true;
+    return false;
 }
 
 /* The tenant's first class, from this one on, that could start. */
@@ -219,6 +190,8 @@ static void push_next(struct jobs *jobs, uint32_t tenant, uint32_t from)
 {
     const struct known_tenant *room = tenant_room(jobs, tenant);
 
+    if (!has_any_room(jobs, room))
+        return;
     for (uint32_t at = from; at != NONE_INDEX; at = jobs->classes[at].tenant_next) {
         uint32_t open = flavors_for(jobs, &jobs->classes[at], room);
 
@@ -229,43 +202,46 @@ static void push_next(struct jobs *jobs, uint32_t tenant, uint32_t from)
     }
 }
 
-static bool has_any_room(const struct jobs *jobs, const struct known_tenant *tenant)
-{
-    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
-        if (tenant->available_milli[flavor] > 0)
-            return true;
-    return false;
-}
-
 static void search(struct jobs *jobs, uint32_t index)
 {
     struct pending_shape *shape = &jobs->shapes[index];
 
-    for (uint16_t flavor = 0; flavor < FLAVORS_MAX; flavor++)
-        shape->end_max_ns[flavor] = INT64_MIN;
+    shape->open = 0;
     shape->wait = JOB_WAIT_ORDER;
-    jobs->alive += shape_search(jobs, shape, flavors_of(jobs, shape->spot ? JOB_SPOT_OK : 0));
+    if (!shape_search(jobs, shape, flavors_of(jobs, shape->spot ? JOB_SPOT_OK : 0)))
+        return;
+    jobs->alive++;
+    jobs->open_need_milli = min_i64(jobs->open_need_milli, jobs->classes[shape->classes].need_milli);
 }
 
 /* Only one class: nothing has changed for the others. */
 static void gather(struct jobs *jobs, uint32_t only_class)
 {
     jobs->alive = 0;
+    jobs->open_need_milli = INT64_MAX;
     order_clear(jobs);
     if (only_class != NONE_INDEX) {
         uint32_t open;
 
         search(jobs, jobs->classes[only_class].shape);
-        open = flavors_open(jobs, &jobs->classes[only_class]);
+        open = jobs->shapes[jobs->classes[only_class].shape].open;
         if (open != 0)
             order_push(jobs, only_class, pending_rank(jobs, only_class, open));
         return;
     }
     for (uint32_t i = 0; i < jobs->shapes_count; i++)
         search(jobs, jobs->shapes_active[i]);
-    for (uint32_t i = 0; i < jobs->tenants_count && jobs->alive > 0; i++)
-        if (has_any_room(jobs, tenant_room(jobs, jobs->tenants_active[i])))
-            push_next(jobs, jobs->tenants_active[i], jobs->tenants[jobs->tenants_active[i]].classes);
+    /* None of a tenant's classes ranks before its first one, within nominal: the others are looked at when that is its turn. */
+    for (uint32_t i = 0; i < jobs->tenants_count && jobs->alive > 0; i++) {
+        uint32_t class = jobs->tenants[jobs->tenants_active[i]].classes;
+
+        if (has_any_room(jobs, tenant_room(jobs, jobs->tenants_active[i]))) {
+            struct order_rank rank = pending_rank(jobs, class, 0);
+
+            rank.borrows = false;
+            order_push(jobs, class, rank);
+        }
+    }
 }
 
 enum placed { PLACED, PASSED_BY, COMMANDS_FULL };
@@ -275,7 +251,7 @@ static enum placed place_head(struct jobs *jobs, uint32_t index)
     struct pending_class *class = &jobs->classes[index];
     struct pending_shape *shape = &jobs->shapes[class->shape];
     uint32_t slot = class->root;
-    uint32_t open = flavors_open(jobs, class);
+    uint32_t open = jobs->shapes[class->shape].open;
     struct devices_place place;
 
     switch (find_place(jobs, &jobs->jobs[slot], open, &place)) {

@@ -54,11 +54,11 @@ struct job {
     uint32_t running_prev, running_next; /* its tenant's jobs that hold GPUs, the most recent first */
 };
 
-/* Pending jobs to which the same places are open: a search for one answers for all, but for how soon they end. */
+/* Pending jobs to which the same places are open: a search for one answers for all. They take about as long, and slip
+ * in before a reservation if the longest that they could be would. */
 struct pending_shape {
     uint64_t bytes;
     uint64_t searched;          /* `jobs->searches` when the answers below were found */
-    int64_t end_max_ns[FLAVORS_MAX]; /* a job that ends by then has a place there; INT64_MIN: none has */
     uint32_t tenant;            /* that a neighbour's must be; NONE_INDEX: any may be there */
     uint32_t classes;           /* first of its classes */
     uint32_t active_at;         /* index in `shapes_active` */
@@ -69,11 +69,12 @@ struct pending_shape {
     uint8_t isolation;
     bool trusted;
     bool spot;                  /* may be placed on flavors that can be taken back */
+    uint8_t span;               /* of remaining time: half an octave */
+    uint8_t open;               /* bits: flavors with a place */
     uint8_t wait;               /* enum job_wait: why the last search that found nothing found nothing */
 };
 
-/* Pending jobs of one tenant, shape, priority and octave of remaining time, a heap by the policy's key and age. What a
- * cycle reads of its head stands here. */
+/* Pending jobs of one tenant, shape and priority, a heap by the policy's key and age. */
 struct pending_class {
     /* Cycles walk lists of classes: what they read stands together. */
     uint32_t tenant_prev, tenant_next;
@@ -81,7 +82,6 @@ struct pending_class {
     uint32_t need_milli;        /* of quota, the least */
     int16_t priority;
     uint16_t flags;
-    uint8_t octave;             /* of the remaining time */
     uint32_t tenant;
     uint32_t root;              /* slot of its first job; NONE_INDEX: empty */
     uint64_t head;              /* id of its first job */
@@ -136,6 +136,7 @@ struct jobs {
     uint64_t searches;          /* of what is on GPUs: cycles */
     uint64_t hopes;             /* of what might help a claimer */
     uint64_t alive;             /* shapes of this cycle with a place */
+    int64_t open_need_milli;    /* the least quota that a job of these takes */
     bool cycle_due;             /* a cycle was cut short by the limit of commands */
     bool leave_due;             /* so was telling jobs to leave GPUs that will be gone */
     struct jobs_totals totals;
@@ -173,6 +174,8 @@ struct jobs {
 
 /* pending.c */
 void pending_init(struct jobs *jobs);
+/* The longest time in a span. */
+int64_t span_max_ns(uint8_t span);
 void pending_insert(struct jobs *jobs, uint32_t slot);
 void pending_remove(struct jobs *jobs, uint32_t slot);
 /* The tenant's room and key as of now. */

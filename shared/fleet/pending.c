@@ -40,10 +40,23 @@ static uint32_t meld(struct jobs *jobs, uint32_t a, uint32_t b)
     return root;
 }
 
-/* Whether a job may slip in before a reservation depends on how long it takes, so a class holds one octave of that. */
-static uint8_t octave_of(const struct job *job)
+/* Whether a job may slip in before a reservation depends on how long it takes, so a shape holds half an octave of that:
+ * twice the exponent, and the bit after the first. */
+static uint8_t span_of(const struct job *job)
 {
-    return (uint8_t)(63 - __builtin_clzll((uint64_t)job->remaining_ns | 1));
+    uint64_t ns = (uint64_t)job->remaining_ns | 2;
+    uint32_t exponent = 63 - (uint32_t)__builtin_clzll(ns);
+
+    return (uint8_t)(2 * exponent + (ns >> (exponent - 1) & 1));
+}
+
+int64_t span_max_ns(uint8_t span)
+{
+    uint32_t exponent = span / 2;
+
+    if (exponent >= 62)
+        return NEVER_NS;
+    return span % 2 == 0 ? (INT64_C(3) << (exponent - 1)) - 1 : (INT64_C(2) << exponent) - 1;
 }
 
 static struct pending_shape shape_of(const struct job *job)
@@ -55,6 +68,7 @@ static struct pending_shape shape_of(const struct job *job)
                                   .base = job->base,
                                   .gpus = job->gpus,
                                   .isolation = job->isolation,
+                                  .span = span_of(job),
                                   .trusted = job->isolation == ISOLATION_MPS && job->trusted,
                                   .spot = (job->flags & JOB_SPOT_OK) != 0};
 }
@@ -64,26 +78,26 @@ static uint64_t shape_key(const struct pending_shape *shape, uint32_t collision)
     uint64_t key = hash_fold(collision, shape->bytes);
 
     key = hash_fold(key, (uint64_t)shape->tenant << 32 | (uint64_t)shape->base << 16 | shape->gpus);
-    return hash_mix(hash_fold(key, (uint64_t)shape->isolation << 16 | (uint64_t)shape->trusted << 8 | shape->spot));
+    return hash_mix(hash_fold(key, (uint64_t)shape->span << 24 | (uint64_t)shape->isolation << 16 | (uint64_t)shape->trusted << 8 | shape->spot));
 }
 
 static bool same_shape(const struct pending_shape *a, const struct pending_shape *b)
 {
     return a->bytes == b->bytes && a->tenant == b->tenant && a->base == b->base && a->gpus == b->gpus &&
-           a->isolation == b->isolation && a->trusted == b->trusted && a->spot == b->spot;
+           a->isolation == b->isolation && a->span == b->span && a->trusted == b->trusted && a->spot == b->spot;
 }
 
 static uint64_t class_key(uint32_t shape, const struct job *job, uint32_t collision)
 {
     uint64_t key = hash_fold(collision, (uint64_t)shape << 32 | job->tenant);
 
-    return hash_mix(hash_fold(key, (uint64_t)(uint16_t)job->priority << 32 | (uint64_t)job->flags << 16 | octave_of(job)));
+    return hash_mix(hash_fold(key, (uint64_t)(uint16_t)job->priority << 32 | job->flags));
 }
 
 static bool same_class(const struct pending_class *class, uint32_t shape, const struct job *job)
 {
     return class->shape == shape && class->tenant == job->tenant && class->priority == job->priority &&
-           class->flags == job->flags && class->octave == octave_of(job);
+           class->flags == job->flags;
 }
 
 void pending_init(struct jobs *jobs)
@@ -243,8 +257,7 @@ static uint32_t class_open(struct jobs *jobs, const struct job *job)
                                                   .collision = collision,
                                                   .need_milli = (uint32_t)quota_need_milli(jobs, job, NULL),
                                                   .priority = job->priority,
-                                                  .flags = job->flags,
-                                                  .octave = octave_of(job)};
+                                                  .flags = job->flags};
     class_link(jobs, index);
     table_insert(&jobs->class_of, class_key(shape, job, collision), index);
     return index;
