@@ -49,56 +49,100 @@ bool load_pays(const struct jobs *jobs, const struct job *job)
            jobs->at_ns >= waited_at_ns(jobs, job);
 }
 
-/* --- shapes ------------------------------------------------------------------------------------------------------------ */
+/* --- kinds and shapes -------------------------------------------------------------------------------------------------- */
 
-static bool shape_may_load(struct jobs *jobs, const struct pending_shape *shape)
+static bool kind_may_load(struct jobs *jobs, const struct pending_kind *kind)
 {
     bool may = false;
 
-    for (uint32_t class = shape->classes; !may && class != NONE_INDEX; class = jobs->classes[class].shape_next) {
-        const struct job *head = &jobs->jobs[jobs->classes[class].root];
+    for (uint32_t shape = kind->shapes; !may && shape != NONE_INDEX; shape = jobs->shapes[shape].kind_next)
+        for (uint32_t class = jobs->shapes[shape].classes; !may && class != NONE_INDEX; class = jobs->classes[class].shape_next) {
+            const struct job *head = &jobs->jobs[jobs->classes[class].root];
 
-        may = load_pays(jobs, head);
-        if (!may)
-            jobs_wake_by(jobs, waited_at_ns(jobs, head));
-    }
+            may = load_pays(jobs, head);
+            if (!may)
+                jobs_wake_by(jobs, waited_at_ns(jobs, head));
+        }
     return may;
 }
 
-/* Is a place open in the flavor, to the longest job that the shape may have? */
-static bool is_open(struct jobs *jobs, struct pending_shape *shape, uint16_t flavor, bool may_load)
+static const struct job *job_of_shape(const struct jobs *jobs, uint32_t shape)
 {
-    struct devices_ask ask = ask_of(jobs, &jobs->jobs[jobs->classes[shape->classes].root]);
-    int64_t longest_ns = slowed_ns(jobs, span_max_ns(shape->span), shape->isolation);
-    struct devices_place place;
-
-    ask.job = NONE_INDEX;
-    ask.flavors = 1u << flavor;
-    ask.end_estimate_ns = longest_ns > NEVER_NS - jobs->at_ns ? NEVER_NS : jobs->at_ns + longest_ns;
-    place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
-    if (place.kind != PLACE_NONE)
-        return true;
-    if (place.blocked_by_earmark)
-        shape->wait = JOB_WAIT_RESERVED;
-    else if (shape->wait != JOB_WAIT_RESERVED)
-        shape->wait = place.blocked_by_isolation ? JOB_WAIT_ISOLATION : JOB_WAIT_CAPACITY;
-    return false;
+    return &jobs->jobs[jobs->classes[jobs->shapes[shape].classes].root];
 }
 
-/* True: in some flavor. */
-static bool shape_search(struct jobs *jobs, struct pending_shape *shape, uint32_t flavors)
+/* Where is there a place, whoever it is for and however long it takes? */
+static void kind_search(struct jobs *jobs, struct pending_kind *kind)
 {
-    bool may_load = shape_may_load(jobs, shape);
+    struct devices_ask ask = ask_of(jobs, job_of_shape(jobs, kind->shapes));
+    uint32_t flavors = flavors_of(jobs, kind->spot ? JOB_SPOT_OK : 0);
+    bool may_load = kind_may_load(jobs, kind);
 
-    shape->searched = jobs->searches;
+    kind->searched = jobs->searches;
+    kind->open = kind->reserved = 0;
+    kind->wait = JOB_WAIT_ORDER;
+    ask.job = NONE_INDEX;
+    ask.end_estimate_ns = NEVER_NS;
     for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
-        if ((flavors >> flavor & 1) == 0)
+        struct devices_place place;
+
+        ask.flavors = 1u << flavor;
+        if ((flavors & ask.flavors) == 0)
             continue;
-        shape->open &= (uint8_t)~(1u << flavor);
-        if (is_open(jobs, shape, flavor, may_load))
-            shape->open |= (uint8_t)(1u << flavor);
+        place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
+        if (place.kind != PLACE_NONE) {
+            kind->open |= (uint8_t)ask.flavors;
+        } else if (place.blocked_by_earmark) {
+            kind->reserved |= (uint8_t)ask.flavors;
+            kind->wait = JOB_WAIT_RESERVED;
+        } else if (kind->wait != JOB_WAIT_RESERVED) {
+            kind->wait = place.blocked_by_isolation ? JOB_WAIT_ISOLATION : JOB_WAIT_CAPACITY;
+        }
     }
-    return shape->open != 0;
+}
+
+/* Counted among `alive` while it is open. */
+static void shape_set_open(struct jobs *jobs, struct pending_shape *shape, uint32_t open)
+{
+    if (open != 0 && shape->open == 0) {
+        jobs->alive++;
+        jobs->open_need_milli = min_i64(jobs->open_need_milli, jobs->classes[shape->classes].need_milli);
+    }
+    jobs->alive -= open == 0 && shape->open != 0;
+    shape->open = (uint8_t)open;
+}
+
+/* Where it has a place: as its kind, or before a reservation, where the longest job that it may have would have ended. */
+static void shape_search(struct jobs *jobs, uint32_t index)
+{
+    struct pending_shape *shape = &jobs->shapes[index];
+    struct pending_kind *kind = &jobs->kinds[shape->kind];
+    struct devices_ask ask = ask_of(jobs, job_of_shape(jobs, index));
+    int64_t longest_ns = slowed_ns(jobs, span_max_ns(shape->span), kind->isolation);
+    uint32_t open = kind->open;
+
+    ask.job = NONE_INDEX;
+    ask.end_estimate_ns = longest_ns > NEVER_NS - jobs->at_ns ? NEVER_NS : jobs->at_ns + longest_ns;
+    for (uint16_t flavor = 0; kind->reserved != 0 && flavor < jobs->config.flavors_max; flavor++) {
+        ask.flavors = 1u << flavor;
+        if ((kind->reserved & ask.flavors) != 0 &&
+            devices_find(jobs->devices, &ask, jobs->config.place->resident_first, kind_may_load(jobs, kind)).kind != PLACE_NONE)
+            open |= ask.flavors;
+    }
+    shape_set_open(jobs, shape, open);
+}
+
+/* Somebody has taken what was open. */
+static void search_again(struct jobs *jobs, uint32_t index)
+{
+    struct pending_kind *kind = &jobs->kinds[jobs->shapes[index].kind];
+
+    kind_search(jobs, kind);
+    for (uint32_t at = kind->shapes; at != NONE_INDEX; at = jobs->shapes[at].kind_next)
+        if (at == index)
+            shape_search(jobs, at);
+        else
+            shape_set_open(jobs, &jobs->shapes[at], jobs->shapes[at].open & (kind->open | kind->reserved));
 }
 
 /* --- one job ----------------------------------------------------------------------------------------------------------- */
@@ -206,12 +250,10 @@ static void search(struct jobs *jobs, uint32_t index)
 {
     struct pending_shape *shape = &jobs->shapes[index];
 
+    if (jobs->kinds[shape->kind].searched != jobs->searches)
+        kind_search(jobs, &jobs->kinds[shape->kind]);
     shape->open = 0;
-    shape->wait = JOB_WAIT_ORDER;
-    if (!shape_search(jobs, shape, flavors_of(jobs, shape->spot ? JOB_SPOT_OK : 0)))
-        return;
-    jobs->alive++;
-    jobs->open_need_milli = min_i64(jobs->open_need_milli, jobs->classes[shape->classes].need_milli);
+    shape_search(jobs, index);
 }
 
 /* Only one class: nothing has changed for the others. */
@@ -223,6 +265,8 @@ static void gather(struct jobs *jobs, uint32_t only_class)
     if (only_class != NONE_INDEX) {
         uint32_t open;
 
+        for (uint32_t i = 0; i < jobs->shapes_count; i++)
+            jobs->shapes[jobs->shapes_active[i]].open = 0;
         search(jobs, jobs->classes[only_class].shape);
         open = jobs->shapes[jobs->classes[only_class].shape].open;
         if (open != 0)
@@ -258,8 +302,7 @@ static enum placed place_head(struct jobs *jobs, uint32_t index)
     case NO_QUOTA:
         return PASSED_BY;
     case NO_PLACE:
-        if (!shape_search(jobs, shape, open))
-            jobs->alive--;
+        search_again(jobs, class->shape);
         return PASSED_BY;
     case FOUND:
         break;
@@ -267,7 +310,7 @@ static enum placed place_head(struct jobs *jobs, uint32_t index)
     if (!jobs_has_room(jobs, place.victims + 2))
         return COMMANDS_FULL;
     if (class->count == 1 && shape->classes == index && class->shape_next == NONE_INDEX)
-        jobs->alive--; /* the shape goes with its last job */
+        shape_set_open(jobs, shape, 0); /* the shape goes with its last job */
     job_take_place(jobs, slot, &place);
     return PLACED;
 }

@@ -54,14 +54,13 @@ struct job {
     uint32_t running_prev, running_next; /* its tenant's jobs that hold GPUs, the most recent first */
 };
 
-/* Pending jobs to which the same places are open: a search for one answers for all. They take about as long, and slip
- * in before a reservation if the longest that they could be would. */
-struct pending_shape {
+/* Pending jobs that ask the devices for the same: a search for one answers for all, but where it finds only places that are
+ * reserved from some instant on. */
+struct pending_kind {
     uint64_t bytes;
     uint64_t searched;          /* `jobs->searches` when the answers below were found */
     uint32_t tenant;            /* that a neighbour's must be; NONE_INDEX: any may be there */
-    uint32_t classes;           /* first of its classes */
-    uint32_t active_at;         /* index in `shapes_active` */
+    uint32_t shapes;            /* first of its shapes */
     uint32_t next_free;
     uint32_t collision;         /* how many keys were tried before this one */
     uint16_t base;
@@ -69,9 +68,21 @@ struct pending_shape {
     uint8_t isolation;
     bool trusted;
     bool spot;                  /* may be placed on flavors that can be taken back */
+    uint8_t open;               /* bits: flavors with a place, however long it is for */
+    uint8_t reserved;           /* flavors where there is one, but somebody else's from some instant on */
+    uint8_t wait;               /* enum job_wait: why the last search that found nothing found nothing */
+};
+
+/* Those of them that take about as long: they slip in before a reservation if the longest that they could be would. */
+struct pending_shape {
+    uint32_t kind;
+    uint32_t kind_prev, kind_next;
+    uint32_t classes;           /* first of its classes */
+    uint32_t active_at;         /* index in `shapes_active` */
+    uint32_t next_free;
+    uint32_t collision;
     uint8_t span;               /* of remaining time: half an octave */
     uint8_t open;               /* bits: flavors with a place */
-    uint8_t wait;               /* enum job_wait: why the last search that found nothing found nothing */
 };
 
 /* Pending jobs of one tenant, shape and priority, a heap by the policy's key and age. */
@@ -146,10 +157,13 @@ struct jobs {
     struct job *jobs;           /* [jobs_max] by slot */
     struct pending_class *classes; /* [jobs_max] */
     struct pending_shape *shapes;  /* [jobs_max] */
+    struct pending_kind *kinds;    /* [jobs_max] */
+    uint32_t kind_free;
     uint32_t class_free;
     uint32_t shape_free;
     struct table class_of;      /* key -> class */
     struct table shape_of;      /* key -> shape */
+    struct table kind_of;       /* key -> kind */
     uint32_t *shapes_active;    /* [jobs_max] */
     uint32_t shapes_count;
     uint32_t *tenants_active;   /* [tenants_max] with pending jobs */

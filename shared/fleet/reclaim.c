@@ -514,14 +514,19 @@ static void gather_claimers(struct jobs *jobs, uint32_t index, uint32_t only_cla
 {
     struct known_tenant *tenant = &jobs->tenants[index];
     int32_t lowest = lowest_priority(jobs, tenant);
+    int64_t own_milli = 0;
 
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
+        own_milli = max_i64(own_milli, quota_nominal(jobs->quota, index, flavor) - quota_used(jobs->quota, index, flavor));
+    if (own_milli == 0 && lowest >= jobs->classes[tenant->classes].priority)
+        return;
     for (uint32_t at = tenant->classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next) {
         const struct pending_class *class = &jobs->classes[at];
         struct order_rank rank;
 
         if (class->tried == jobs->hopes || (only_class != NONE_INDEX && at != only_class))
             continue;
-        if (lowest >= class->priority && own_flavors(jobs, index, class->need_milli) == 0)
+        if (lowest >= class->priority && own_milli < class->need_milli)
             continue;
         rank = pending_rank(jobs, at, flavors_of(jobs, class->flags));
         rank.tried = class->tried;
