@@ -287,6 +287,11 @@ static int read_question(const struct given given[OPTION_COUNT], struct estimate
         (code = read_gpu(&given[OPTION_gpu], question)) != EXIT_OK)
         return code;
     read_numbers(given, question);
+    if (!question->shape.averaged && question->shape.heads % question->tp != 0) {
+        fprintf(stderr, "berth-sim estimate: --tp %u does not divide the %u attention heads of %s\n", question->tp,
+                question->shape.heads, question->shape.name);
+        return EXIT_USAGE;
+    }
     if (question->train_tokens > 0 && question->flops_per_s <= 0) {
         fputs("berth-sim estimate: --train-tokens needs --gpu or --flops-per-s\n", stderr);
         return EXIT_USAGE;

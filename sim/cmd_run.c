@@ -9,6 +9,8 @@
 #include "engine/sim.h"
 #include "options/options.h"
 #include "report/report.h"
+#include "results/jobs_ledger.h"
+#include "scenario/words.h"
 
 #define SETTINGS_MAX 256
 
@@ -16,9 +18,11 @@ struct run_arguments {
     const char *scenario;
     const char *settings[SETTINGS_MAX];
     uint32_t settings_count;
+    const char *variant;
     const char *out;
     const char *report;
     const char *journal;
+    const char *ledger;
     bool json;
     bool quiet;
 };
@@ -33,9 +37,11 @@ static void on_interrupt(int signal_number)
 
 #define RUN_OPTIONS(X)                                                                                               \
     X(set, "KEY=VALUE", "override a key (berth-sim scenario keys lists them), in every variant: --set seed=7")       \
+    X(variant, "NAME", "only this one of the scenario's variants")                                                   \
     X(out, "FILE.h5", "per-request rows, time series, tenants, counters, and the scenario that made them")          \
     X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
     X(journal, "DIR", "what every core saw, for berth-sim replay")                                                   \
+    X(ledger, "FILE.csv", "what each account pays for jobs, by component, in the columns of FOCUS 1.3")             \
     X(json, NULL, "one JSON object a variant on stdout instead of the table")                                        \
     X(quiet, NULL, "no progress line")                                                                               \
     X(help, NULL, "this text")
@@ -78,6 +84,9 @@ static bool read_arguments(int argc, char **argv, struct run_arguments *argument
             }
             arguments->settings[arguments->settings_count++] = value;
             break;
+        case OPTION_variant:
+            arguments->variant = value;
+            break;
         case OPTION_out:
             arguments->out = value;
             break;
@@ -86,6 +95,9 @@ static bool read_arguments(int argc, char **argv, struct run_arguments *argument
             break;
         case OPTION_journal:
             arguments->journal = value;
+            break;
+        case OPTION_ledger:
+            arguments->ledger = value;
             break;
         case OPTION_json:
             arguments->json = true;
@@ -113,6 +125,46 @@ static bool read_arguments(int argc, char **argv, struct run_arguments *argument
     return arguments->scenario != NULL;
 }
 
+/* Leaves only the variant of this name in the set; its luck is the scenario's and stays what it was. */
+static bool keep_variant(struct scenario_set *set, const char *scenario, const char *name)
+{
+    struct suggestion suggestion;
+    const char *near;
+
+    suggestion_begin(&suggestion, name, strlen(name));
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (strcmp(set->items[i].variant, name) == 0) {
+            set->items[0] = set->items[i];
+            set->count = 1;
+            return true;
+        }
+        suggest(&suggestion, set->items[i].variant, strlen(set->items[i].variant));
+    }
+    near = suggestion_answer(&suggestion);
+    fprintf(stderr, "berth-sim run: --variant %s: %s has no variant of that name; ", name, scenario);
+    if (near != NULL)
+        fprintf(stderr, "did you mean %s?\n", near);
+    else if (set->count == 1)
+        fprintf(stderr, "its only one is %s\n", set->items[0].variant);
+    else
+        for (uint32_t i = 0; i < set->count; i++)
+            fprintf(stderr, "%s%s%s", i == 0 ? "it has " : i + 1 < set->count ? ", " : " and ", set->items[i].variant,
+                    i + 1 < set->count ? "" : "\n");
+    return false;
+}
+
+/* A ledger is of jobs: said before a long run rather than after it. */
+static bool ledger_possible(const struct run_arguments *arguments, const struct scenario_set *set)
+{
+    if (arguments->ledger == NULL)
+        return true;
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->items[i].jobs.source != KEY_JOBS_NONE)
+            return true;
+    fprintf(stderr, "berth-sim run: --ledger: %s has no jobs, and so no accounts; set jobs.source\n", arguments->scenario);
+    return false;
+}
+
 /* All variants; how many were run is in ret_count, since Ctrl-C may come between. */
 static enum status run_variants(const struct scenario_set *set, struct results_file *file, const struct sim_options *options,
                                 struct summary *summaries, uint32_t *ret_count)
@@ -132,13 +184,14 @@ static enum status run_variants(const struct scenario_set *set, struct results_f
 static enum status open_file(const struct run_arguments *arguments, const struct scenario_set *set, char *ret_path,
                              size_t path_bytes, struct results_file **ret_file)
 {
+    /* The folder first: --out may lie in it. */
+    if (arguments->report != NULL && report_folder(arguments->report, stderr) != STATUS_OK)
+        return STATUS_IO;
     if (arguments->out != NULL)
         snprintf(ret_path, path_bytes, "%s", arguments->out);
-    else if (arguments->report != NULL) {
-        if (report_folder(arguments->report, stderr) != STATUS_OK)
-            return STATUS_IO;
+    else if (arguments->report != NULL)
         snprintf(ret_path, path_bytes, "%s/run.h5", arguments->report);
-    } else
+    else
         return STATUS_OK;
     return results_file_create(ret_path, set->text, set->items[0].seed, stderr, ret_file);
 }
@@ -165,11 +218,15 @@ static enum status run_all(const struct run_arguments *arguments, const struct s
             summary_json(stdout, &summaries[i]);
         if (!arguments->json)
             report_table(stdout, summaries, count);
+        if (arguments->ledger != NULL && status == STATUS_OK)
+            status = jobs_ledger_write(arguments->ledger, summaries, count, stderr);
         if (arguments->report != NULL && status == STATUS_OK)
             status = report_write(arguments->report, path, summaries, count, set->text, stderr);
         if (arguments->report != NULL && status == STATUS_OK)
             fprintf(arguments->json ? stderr : stdout, "report: %s/index.html\n", arguments->report);
     }
+    for (uint32_t i = 0; i < set->count; i++) /* a variant that failed may have one, too */
+        summary_free(&summaries[i]);
     free(summaries);
     return status;
 }
@@ -185,13 +242,14 @@ int cmd_run(int argc, char **argv)
         return code;
     if (scenario_read(arguments.scenario, arguments.settings, arguments.settings_count, stderr, &set) != STATUS_OK)
         return EXIT_FAILED;
+    if ((arguments.variant != NULL && !keep_variant(&set, arguments.scenario, arguments.variant)) ||
+        !ledger_possible(&arguments, &set)) {
+        scenario_set_free(&set);
+        return EXIT_USAGE;
+    }
     signal(SIGINT, on_interrupt);
     status = run_all(&arguments, &set);
     scenario_set_free(&set);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fputs("berth-sim: the output could not be written\n", stderr);
-        return EXIT_FAILED;
-    }
     if (status != STATUS_OK)
         return EXIT_FAILED;
     return stop ? EXIT_STOPPED : EXIT_OK;

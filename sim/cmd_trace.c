@@ -2,13 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <jansson.h>
-
 #include "cmd.h"
+#include "cmd_trace.h"
 #include "options/options.h"
 #include "scenario/words.h"
-#include "survey.h"
-#include "trace.h"
 
 /* Options that take a value, with the fields of struct arguments that they fill. */
 #define TRACE_VALUES(X)                                                                                      \
@@ -19,7 +16,15 @@
     X(prompt, prompt_column, "COLUMN", "csv: tokens of the prompt")                                           \
     X(output, output_column, "COLUMN", "csv: tokens of the answer")                                           \
     X(adapter, adapter_column, "COLUMN", "csv: name of the adapter; empty or 0 is the base")                  \
-    X(tenant, tenant_column, "COLUMN", "csv: name of the customer")
+    X(tenant, tenant_column, "COLUMN", "csv: name of the customer")                                           \
+    X(runtime, runtime_column, "COLUMN", "csv of jobs, as all below: how long it ran")                        \
+    X(requested, requested_column, "COLUMN", "how long it asked for")                                         \
+    X(gpus, gpus_column, "COLUMN", "GPUs, whole ones or a share of one")                                      \
+    X(memory, memory_column, "COLUMN", "bytes of memory")                                                     \
+    X(status, status_column, "COLUMN", "how it ended")                                                        \
+    X(user, user_column, "COLUMN", "whose it is")                                                             \
+    X(name, name_column, "COLUMN", "what it is called")                                                       \
+    X(queue, queue_column, "COLUMN", "its queue or class")
 #define TRACE_FLAGS(X)                                                                                       \
     X(lenient, lenient, NULL, "skip bad lines and count them by reason")                                      \
     X(json, json, NULL, "one JSON object instead of the table")                                               \
@@ -66,16 +71,20 @@ static void print_help(FILE *output)
     const char *about;
 
     fprintf(output, "usage: berth-sim trace info FILE [options]\n\n"
-                    "Reads a request trace, plain, gzip or zstd, and tells its rate, burstiness, lengths and popularity.\n"
+                    "Reads a trace of requests or of jobs, plain, gzip or zstd, and tells its rate, burstiness, lengths,\n"
+                    "popularity, sizes.\n"
                     "A bad line stops it with file, line and column.\n\noptions:\n");
     options_print(output, table, ARRAY_COUNT(table));
-    fprintf(output, "\nformats:\n");
+    fprintf(output, "\nformats of requests:\n");
     for (size_t i = 0; trace_format_at(i, &name, &about); i++)
+        fprintf(output, "  %-13s %s\n", name, about);
+    fprintf(output, "\nformats of jobs (csv: where a column of jobs is named):\n");
+    for (size_t i = 0; job_trace_format_at(i, &name, &about); i++)
         fprintf(output, "  %-13s %s\n", name, about);
     fprintf(output, "\nExit codes: 0 done, 1 the file is bad or cannot be read, 2 wrong usage.\n");
 }
 
-static void print_duration(FILE *output, int64_t duration_ns)
+void trace_print_duration(FILE *output, int64_t duration_ns)
 {
     int64_t seconds = duration_ns / NS_PER_S;
 
@@ -103,7 +112,7 @@ static void print_lengths(FILE *output, const char *name, const struct survey_le
             count_text((uint64_t)lengths->p99, p99), count_text((uint64_t)lengths->max, max));
 }
 
-static void print_names(FILE *output, const char *name, const struct survey_names *names)
+void trace_print_names(FILE *output, const char *name, const struct survey_names *names)
 {
     char distinct[NUMBER_TEXT_MAX];
 
@@ -114,13 +123,14 @@ static void print_names(FILE *output, const char *name, const struct survey_name
         fprintf(output, "%-10s (names beyond the first %s are not told apart)\n", "", distinct);
 }
 
-static void print_skips(FILE *output, const struct trace_info *info)
+void trace_print_skips(FILE *output, const struct trace_info *info)
 {
     char count[NUMBER_TEXT_MAX];
 
     for (size_t i = 0; i < TRACE_SKIP_COUNT; i++)
         if (info->skipped[i] > 0)
-            fprintf(output, "%-10s %s: %s\n", "lenient", count_text(info->skipped[i], count), skips[i].text);
+            fprintf(output, "%-10s %s: %s\n", i == TRACE_SKIP_PART ? "parts" : "lenient",
+                    count_text(info->skipped[i], count), skips[i].text);
 }
 
 static void print_table(FILE *output, const char *path, const struct trace_info *info,
@@ -130,7 +140,7 @@ static void print_table(FILE *output, const char *path, const struct trace_info 
 
     fprintf(output, "%-10s %s\n%-10s %s\n", "trace", path, "format", info->format);
     fprintf(output, "%-10s %s\n", "rows", count_text(result->rows, count));
-    print_duration(output, result->duration_ns);
+    trace_print_duration(output, result->duration_ns);
     if (result->duration_ns > 0)
         fprintf(output, "%-10s %.3g requests/s on average, CV of the gaps %.2f, busiest minute %s requests\n", "rate",
                 result->rate_per_s, result->gap_cv, count_text(result->busiest_minute_rows, count));
@@ -138,14 +148,14 @@ static void print_table(FILE *output, const char *path, const struct trace_info 
     print_lengths(output, "output", &result->output);
     fprintf(output, "%-10s %.2f%% of rows\n", "failed", 100 * result->failed_share);
     if ((info->has & TRACE_HAS_TENANT) != 0)
-        print_names(output, "tenants", &result->tenants);
+        trace_print_names(output, "tenants", &result->tenants);
     if ((info->has & TRACE_HAS_ADAPTER) != 0)
-        print_names(output, "adapters", &result->adapters);
+        trace_print_names(output, "adapters", &result->adapters);
     else if ((info->has & TRACE_HAS_LORA_COUNT) != 0)
         fprintf(output, "%-10s not named; %.1f%% of rows use at least one\n", "adapters", 100 * result->lora_share);
     else
         fprintf(output, "%-10s none in this format; a scenario assigns them\n", "adapters");
-    print_skips(output, info);
+    trace_print_skips(output, info);
 }
 
 /* --- what a machine reads --- */
@@ -157,14 +167,14 @@ static json_t *json_lengths(const struct survey_lengths *lengths)
                      (json_int_t)lengths->p99, "max", (json_int_t)lengths->max);
 }
 
-static json_t *json_names(const struct survey_names *names)
+json_t *trace_json_names(const struct survey_names *names)
 {
     return json_pack("{s:I, s:b, s:f, s:f, s:f}", "distinct", (json_int_t)names->distinct, "bounded", names->bounded,
                      "top_1_share", names->top_1_share, "top_10_share", names->top_10_share, "named_share",
                      names->named_share);
 }
 
-static json_t *json_skips(const struct trace_info *info)
+json_t *trace_json_skips(const struct trace_info *info)
 {
     json_t *object = json_object();
 
@@ -186,16 +196,16 @@ static void print_json(FILE *output, const struct trace_info *info, const struct
                              (json_int_t)result->rows, "duration_s", (double)result->duration_ns / (double)NS_PER_S,
                              "rate_per_s", result->rate_per_s, "gap_cv", result->gap_cv, "busiest_minute_rows",
                              (json_int_t)result->busiest_minute_rows, "failed_share", result->failed_share,
-                             "lora_share", result->lora_share, "skipped", json_skips(info));
+                             "lora_share", result->lora_share, "skipped", trace_json_skips(info));
 
     if (result->prompt.count > 0)
         json_object_set_new(root, "prompt_tokens", json_lengths(&result->prompt));
     if (result->output.count > 0)
         json_object_set_new(root, "output_tokens", json_lengths(&result->output));
     if ((info->has & TRACE_HAS_TENANT) != 0)
-        json_object_set_new(root, "tenants", json_names(&result->tenants));
+        json_object_set_new(root, "tenants", trace_json_names(&result->tenants));
     if ((info->has & TRACE_HAS_ADAPTER) != 0)
-        json_object_set_new(root, "adapters", json_names(&result->adapters));
+        json_object_set_new(root, "adapters", trace_json_names(&result->adapters));
     json_dumpf(root, output, JSON_REAL_PRECISION(9));
     fputc('\n', output);
     json_decref(root);
@@ -279,10 +289,38 @@ static bool read_columns(const struct arguments *arguments, struct trace_columns
     return true;
 }
 
+static bool read_job_columns(const struct arguments *arguments, const struct trace_columns *columns,
+                             struct job_columns *ret_columns, FILE *errors)
+{
+    memcpy(ret_columns->time, columns->time, TRACE_ID_MAX);
+    ret_columns->time_unit = columns->time_unit;
+    return copy_column(ret_columns->runtime, arguments->runtime, errors) &&
+           copy_column(ret_columns->requested, arguments->requested, errors) &&
+           copy_column(ret_columns->gpus, arguments->gpus, errors) &&
+           copy_column(ret_columns->memory, arguments->memory, errors) &&
+           copy_column(ret_columns->status, arguments->status, errors) &&
+           copy_column(ret_columns->user, arguments->user, errors) &&
+           copy_column(ret_columns->name, arguments->name, errors) &&
+           copy_column(ret_columns->queue, arguments->queue, errors);
+}
+
+static bool names_request_columns(const struct arguments *arguments)
+{
+    return arguments->prompt != NULL || arguments->output != NULL || arguments->adapter != NULL ||
+           arguments->tenant != NULL;
+}
+
+static bool names_job_columns(const struct arguments *arguments)
+{
+    return arguments->runtime != NULL || arguments->requested != NULL || arguments->gpus != NULL ||
+           arguments->memory != NULL || arguments->status != NULL || arguments->user != NULL ||
+           arguments->name != NULL || arguments->queue != NULL;
+}
+
 static bool names_columns(const struct arguments *arguments)
 {
-    return arguments->time != NULL || arguments->unit != NULL || arguments->prompt != NULL ||
-           arguments->output != NULL || arguments->adapter != NULL || arguments->tenant != NULL;
+    return arguments->time != NULL || arguments->unit != NULL || names_request_columns(arguments) ||
+           names_job_columns(arguments);
 }
 
 static bool read_tolerance(const struct arguments *arguments, int64_t *ret_tolerance_ns, FILE *errors)
@@ -314,29 +352,14 @@ static enum status survey_file(struct trace *trace, struct survey *survey)
     return status;
 }
 
-static int trace_survey(const struct arguments *arguments, const struct trace_options *options, FILE *output,
-                        FILE *errors)
+/* Requests to their end; closes the trace. */
+static int info_requests(struct trace *trace, const struct arguments *arguments, FILE *output, FILE *errors)
 {
-    char message[TRACE_MESSAGE_MAX];
-    struct trace *trace;
-    struct survey *survey;
-    enum status status = trace_open(arguments->path, arguments->format, options, &trace, message);
-    struct trace_info info;
+    struct trace_info info = trace_info(trace);
+    struct survey *survey = survey_create(info.has);
     struct survey_result result;
+    enum status status;
 
-    if (status != STATUS_OK) {
-        fprintf(errors, "%s\n", message);
-        return status == STATUS_NOT_FOUND || status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
-    }
-    info = trace_info(trace);
-    if (names_columns(arguments) && strcmp(info.format, "csv") != 0) {
-        fprintf(errors,
-                "berth-sim trace: columns are named for csv only, and this is %s; add --format csv or leave them out\n",
-                info.format);
-        trace_close(trace);
-        return EXIT_USAGE;
-    }
-    survey = survey_create(info.has);
     if (survey == NULL) {
         fprintf(errors, "berth-sim trace: no memory for the survey\n");
         trace_close(trace);
@@ -356,10 +379,53 @@ static int trace_survey(const struct arguments *arguments, const struct trace_op
     return status == STATUS_END ? EXIT_OK : EXIT_FAILED;
 }
 
+/* One of the two is set. */
+struct opened {
+    struct trace *requests;
+    struct job_trace *jobs;
+};
+
+static enum status open_trace(const struct arguments *arguments, const struct trace_options *options,
+                              const struct job_columns *job_columns, struct opened *ret_opened, char *ret_message)
+{
+    struct job_trace_options job_options = {options->lenient, options->backward_tolerance_ns, job_columns};
+
+    if (names_job_columns(arguments))
+        return job_trace_open(arguments->path, arguments->format, &job_options, &ret_opened->jobs, ret_message);
+    return trace_open_either(arguments->path, arguments->format, options, &ret_opened->requests, &ret_opened->jobs,
+                             ret_message);
+}
+
+static int trace_survey(const struct arguments *arguments, const struct trace_options *options,
+                        const struct job_columns *job_columns, FILE *output, FILE *errors)
+{
+    char message[TRACE_MESSAGE_MAX];
+    struct opened opened = {NULL, NULL};
+    enum status status = open_trace(arguments, options, job_columns, &opened, message);
+    const char *format;
+
+    if (status != STATUS_OK) {
+        fprintf(errors, "%s\n", message);
+        return status == STATUS_NOT_FOUND || status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    }
+    format = opened.jobs != NULL ? job_trace_info(opened.jobs).format : trace_info(opened.requests).format;
+    if (names_columns(arguments) && strcmp(format, "csv") != 0) {
+        fprintf(errors,
+                "berth-sim trace: columns are named for csv only, and this is %s; add --format csv or leave them out\n",
+                format);
+        job_trace_close(opened.jobs);
+        trace_close(opened.requests);
+        return EXIT_USAGE;
+    }
+    return opened.jobs != NULL ? trace_info_jobs(opened.jobs, arguments->path, arguments->json, output, errors)
+                               : info_requests(opened.requests, arguments, output, errors);
+}
+
 static int trace_command(int argc, char **argv, FILE *output, FILE *errors)
 {
     struct arguments arguments = {0};
     struct trace_columns columns = {0};
+    struct job_columns job_columns = {0};
     struct trace_options options = {.columns = &columns};
 
     if (!read_arguments(argc, argv, &arguments, errors))
@@ -368,10 +434,15 @@ static int trace_command(int argc, char **argv, FILE *output, FILE *errors)
         print_help(output);
         return EXIT_OK;
     }
-    if (!read_columns(&arguments, &columns, errors) || !read_tolerance(&arguments, &options.backward_tolerance_ns, errors))
+    if (!read_columns(&arguments, &columns, errors) || !read_job_columns(&arguments, &columns, &job_columns, errors) ||
+        !read_tolerance(&arguments, &options.backward_tolerance_ns, errors))
         return EXIT_USAGE;
+    if (names_request_columns(&arguments) && names_job_columns(&arguments)) {
+        fprintf(errors, "berth-sim trace: columns of requests and of jobs are named; a file has one or the other\n");
+        return EXIT_USAGE;
+    }
     options.lenient = arguments.lenient;
-    return trace_survey(&arguments, &options, output, errors);
+    return trace_survey(&arguments, &options, &job_columns, output, errors);
 }
 
 /* argv[0] is the verb. Exit code: 0 good, 1 bad input, 2 usage. */

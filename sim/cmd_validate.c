@@ -1,11 +1,10 @@
 /* berth-sim validate: the simulator against published measurements, row by row, errors as they are. */
-#define _DEFAULT_SOURCE /* getopt_long */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd.h"
+#include "options/options.h"
 #include "validate/slora_print.h"
 
 struct validate_arguments {
@@ -15,54 +14,81 @@ struct validate_arguments {
     bool json;
 };
 
-static const char help[] =
-    "usage: berth-sim validate slora DIR [--calibrate] [--scenarios DIR] [--json]\n\n"
-    "Predicts every row of S-LoRA's published results under DIR (*.jsonl) and prints it against what was measured.\n"
-    "The hardware numbers are those of slora-a10g.yaml and slora-a100-80.yaml, fitted to five rows of setting S1.\n"
-    "  --calibrate      fit those numbers anew, print the residuals and the block to paste into the files\n"
-    "  --scenarios DIR  where the two files are; default scenarios/calibration\n"
-    "  --json           one JSON object a row\n\n"
-    "Exit codes: 0 done, 1 it could not be done, 2 wrong usage.\n";
+#define VALIDATE_OPTIONS(X)                                                                                     \
+    X(calibrate, NULL, "fit those numbers anew, print the residuals and the block to paste into the files")    \
+    X(scenarios, "DIR", "where the two files are; default scenarios/calibration")                              \
+    X(json, NULL, "one JSON object a row")                                                                      \
+    X(help, NULL, "this text")
+enum {
+#define X(name, argument, about) OPTION_##name,
+    VALIDATE_OPTIONS(X)
+#undef X
+};
+static const struct option table[] = {
+#define X(name, argument, about) {#name, argument, about},
+    VALIDATE_OPTIONS(X)
+#undef X
+};
 
-/* 0: go on; otherwise the exit code + 1. */
-static int parse(int argc, char **argv, struct validate_arguments *arguments)
+static const char usage[] = "usage: berth-sim validate slora DIR [--calibrate | --json] [--scenarios DIR]\n";
+
+static void print_help(void)
 {
-    static const struct option options[] = {
-        {"calibrate", no_argument, NULL, 'c'}, {"scenarios", required_argument, NULL, 's'},
-        {"json", no_argument, NULL, 'J'},      {"help", no_argument, NULL, 'h'},
-        {0},
-    };
+    printf("%s\n"
+           "Predicts every row of S-LoRA's published results under DIR (*.jsonl) and prints it against what was measured.\n"
+           "The hardware numbers are those of slora-a10g.yaml and slora-a100-80.yaml, fitted to five rows of setting S1.\n\n",
+           usage);
+    options_print(stdout, table, ARRAY_COUNT(table));
+    puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage.");
+}
+
+static bool usage_error(const char *what, const char *argument)
+{
+    fprintf(stderr, "berth-sim validate: %s%s\n%s", what, argument, usage);
+    return false;
+}
+
+/* False: the command ends here, with *ret_code. */
+static bool read_arguments(int argc, char **argv, struct validate_arguments *arguments, int *ret_code)
+{
+    struct options options = {.verb = "validate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+                              .argc = argc, .argv = argv, .at = 1};
+    const char *measurements = NULL;
+    const char *value;
     int option;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    *ret_code = EXIT_USAGE;
+    while ((option = options_next(&options, &value)) != OPTION_END) {
         switch (option) {
-        case 'c':
+        case OPTION_calibrate:
             arguments->calibrate = true;
             break;
-        case 's':
-            arguments->scenarios = optarg;
+        case OPTION_scenarios:
+            arguments->scenarios = value;
             break;
-        case 'J':
+        case OPTION_json:
             arguments->json = true;
             break;
-        case 'h':
-            fputs(help, stdout);
-            return EXIT_OK + 1;
+        case OPTION_help:
+            print_help();
+            *ret_code = EXIT_OK;
+            return false;
+        case OPTION_OPERAND:
+            if (arguments->directory != NULL)
+                return usage_error("one folder only, not also ", value);
+            *(measurements == NULL ? &measurements : &arguments->directory) = value;
+            break;
         default:
-            fputs("berth-sim validate --help says how\n", stderr);
-            return EXIT_USAGE + 1;
+            return false;
         }
     }
-    if (optind + 2 != argc || (arguments->calibrate && arguments->json)) {
-        fputs(help, stderr);
-        return EXIT_USAGE + 1;
-    }
-    if (strcmp(argv[optind], "slora") != 0) {
-        fprintf(stderr, "berth-sim validate: there are no measurements '%s'; there are: slora\n", argv[optind]);
-        return EXIT_USAGE + 1;
-    }
-    arguments->directory = argv[optind + 1];
-    return 0;
+    if (measurements == NULL || arguments->directory == NULL)
+        return usage_error("name measurements and their folder", "");
+    if (strcmp(measurements, "slora") != 0)
+        return usage_error("there are measurements of slora only, none called ", measurements);
+    if (arguments->calibrate && arguments->json)
+        return usage_error("--calibrate prints no JSON", "");
+    return true;
 }
 
 static enum status predict(const struct slora_rows *rows, const char *scenarios, struct slora_outcome *ret_outcomes)
@@ -117,15 +143,9 @@ static enum status validate(const struct validate_arguments *arguments)
 int cmd_validate(int argc, char **argv)
 {
     struct validate_arguments arguments = {.scenarios = "scenarios/calibration"};
-    int code = parse(argc, argv, &arguments);
-    enum status status;
+    int code;
 
-    if (code != 0)
-        return code - 1;
-    status = validate(&arguments);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fputs("berth-sim: the output could not be written\n", stderr);
-        return EXIT_FAILED;
-    }
-    return status == STATUS_OK ? EXIT_OK : EXIT_FAILED;
+    if (!read_arguments(argc, argv, &arguments, &code))
+        return code;
+    return validate(&arguments) == STATUS_OK ? EXIT_OK : EXIT_FAILED;
 }

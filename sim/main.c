@@ -27,6 +27,15 @@ static void print_help(FILE *out)
     fprintf(out, "\nexit codes: 0 done, 1 it could not be done (a line on stderr says why), 2 wrong usage, 130 stopped by Ctrl-C\n");
 }
 
+/* A full disk shows when what was printed is written out. */
+static int finish(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fputs("berth-sim: the output could not be written\n", stderr);
+    return EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -43,7 +52,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < ARRAY_COUNT(verbs); i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
+            return finish(verbs[i].run(argc - 1, argv + 1));
     fprintf(stderr, "berth-sim: there is no verb '%s'; berth-sim --help lists them\n", argv[1]);
     return EXIT_USAGE;
 }

@@ -45,7 +45,7 @@ own=$(nm --defined-only "$build/libshared.a" 2>/dev/null | awk 'NF==3{print $3}'
 for call in $calls; do
     case $call in
     memcpy|memset|memmove|memcmp|strlen|strcmp|strncmp|check_failed|__stack_chk_fail) continue ;;
-    __divti3|__udivti3|__umodti3|__floatuntidf|__popcountdi2) continue ;; # arithmetic of the compiler's runtime
+    __divti3|__udivti3|__umodti3|__udivmodti4|__floatuntidf|__popcountdi2) continue ;; # arithmetic of the compiler's runtime
     __asan_*|__ubsan_*|__tsan_*|_GLOBAL_OFFSET_TABLE_|__sanitizer_*) continue ;;
     esac
     if ! printf '%s\n' "$own" | grep -qx "$call"; then

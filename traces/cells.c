@@ -1,4 +1,4 @@
-/* Cells of one CSV line, split in place. Quotes as in RFC 4180, except that a quoted cell must close on its own line:
+/* Cells of one line, split in place. Quotes as in RFC 4180, except that a quoted cell must close on its own line:
  * no trace has line breaks in its cells, and a lost quote must not swallow the file. */
 #include "reader.h"
 
@@ -19,6 +19,37 @@ static char *unquote(char *at, const char *end, struct cell *ret_cell)
         *write++ = *at;
     }
     return NULL;
+}
+
+bool cells_split_at(char separator, const struct line *line, struct cell *cells, uint32_t *ret_count,
+                    const char **ret_problem, size_t *ret_column)
+{
+    char *at = line->text;
+    char *end = line->text + line->length;
+    bool runs = separator == ' ';
+    uint32_t count = 0;
+
+    for (;; at++) {
+        char *begin;
+
+        while (runs && at < end && (*at == ' ' || *at == '\t'))
+            at++;
+        if (runs && at == end)
+            break;
+        begin = at;
+        while (at < end && *at != separator && !(runs && *at == '\t'))
+            at++;
+        if (count == CELLS_MAX) {
+            *ret_column = (size_t)(begin - line->text) + 1;
+            *ret_problem = "more than 256 columns";
+            return false;
+        }
+        cells[count++] = (struct cell){begin, (uint32_t)(at - begin), (uint32_t)(begin - line->text) + 1};
+        if (at == end)
+            break;
+    }
+    *ret_count = count;
+    return true;
 }
 
 bool cells_split(const struct line *line, struct cell *cells, uint32_t *ret_count, const char **ret_problem,

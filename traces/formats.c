@@ -9,13 +9,40 @@ static const struct trace_format *const formats[] = {
 #undef X
 };
 
+const struct trace_format *format_at(enum trace_family family, size_t index)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(formats); i++)
+        if (formats[i]->family == family && index-- == 0)
+            return formats[i];
+    return NULL;
+}
+
 bool trace_format_at(size_t index, const char **ret_name, const char **ret_about)
 {
-    if (index >= ARRAY_COUNT(formats))
+    const struct trace_format *format = format_at(TRACE_REQUESTS, index);
+
+    if (format == NULL)
         return false;
-    *ret_name = formats[index]->name;
-    *ret_about = formats[index]->about;
+    *ret_name = format->name;
+    *ret_about = format->about;
     return true;
+}
+
+bool job_trace_format_at(size_t index, const char **ret_name, const char **ret_about)
+{
+    const struct trace_format *format = format_at(TRACE_JOBS, index);
+
+    if (format == NULL)
+        return false;
+    *ret_name = format->name;
+    *ret_about = format->about;
+    return true;
+}
+
+/* May the file that is being opened have this format? */
+static bool is_wanted(const struct trace *trace, const struct trace_format *format)
+{
+    return (trace->families & (uint32_t)format->family) != 0;
 }
 
 static bool has_columns(const struct trace_format *format)
@@ -70,20 +97,33 @@ static struct quoted other_format(struct trace *trace)
     return hint;
 }
 
+static bool name_keep(struct trace *trace, const char *text, size_t length)
+{
+    char *name = malloc(length + 1);
+
+    if (name == NULL) {
+        trace_say(trace, 0, 0, "no memory for the header");
+        return false;
+    }
+    memcpy(name, text, length);
+    name[length] = 0;
+    trace->names[trace->name_count++] = name;
+    return true;
+}
+
 static bool names_keep(struct trace *trace)
 {
-    for (uint32_t i = 0; i < trace->cell_count; i++) {
-        const struct cell *cell = &trace->cells[i];
-        char *name = malloc((size_t)cell->length + 1);
-
-        if (name == NULL) {
-            trace_say(trace, 0, 0, "no memory for the header");
+    for (uint32_t i = 0; i < trace->cell_count; i++)
+        if (!name_keep(trace, trace->cells[i].text, trace->cells[i].length))
             return false;
-        }
-        memcpy(name, cell->text, cell->length);
-        name[cell->length] = 0;
-        trace->names[trace->name_count++] = name;
-    }
+    return true;
+}
+
+bool format_name_cells(struct trace *trace, const char *const *names, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!name_keep(trace, names[i], strlen(names[i])))
+            return false;
     return true;
 }
 
@@ -142,7 +182,7 @@ enum status format_read_header(struct trace *trace, bool *ret_is_row)
     *ret_is_row = false;
     if (!has_columns(trace->format) && trace->format->recognise != NULL) {
         *ret_is_row = true; /* a format without a header */
-        return STATUS_OK;
+        return trace->format->start != NULL ? trace->format->start(trace, ret_is_row) : STATUS_OK;
     }
     if (!trace_split(trace, &problem, &column)) {
         trace_say(trace, trace->line.number, column, "%s in the header%s; correct it, or name the right format",
@@ -167,13 +207,15 @@ enum status format_find(struct trace *trace, const char *name)
     size_t used = 0;
 
     for (size_t i = 0; i < ARRAY_COUNT(formats); i++) {
-        if (strcmp(formats[i]->name, name) == 0) {
+        if (is_wanted(trace, formats[i]) && strcmp(formats[i]->name, name) == 0) {
             trace->format = formats[i];
             return STATUS_OK;
         }
     }
     for (size_t i = 0; i < ARRAY_COUNT(formats); i++)
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ", formats[i]->name);
+        if (is_wanted(trace, formats[i]) && used < sizeof(names))
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", used == 0 ? "" : ", ",
+                                     formats[i]->name);
     trace_say(trace, 0, 0, "'%s' is no trace format; they are %s", quote(name, strlen(name)).text, names);
     return STATUS_NOT_FOUND;
 }
@@ -185,16 +227,19 @@ enum status format_guess(struct trace *trace)
     size_t column;
     bool cells;
 
-    if (trace->columns.time[0] != 0) {
+    if ((trace->families & TRACE_REQUESTS) != 0 && trace->columns.time[0] != 0)
         trace->format = &trace_format_csv;
+    else if ((trace->families & TRACE_JOBS) != 0 && (trace->job_columns.time[0] | trace->job_columns.runtime[0]) != 0)
+        trace->format = &trace_format_jobs_csv;
+    if (trace->format != NULL)
         return STATUS_OK;
-    }
     for (size_t i = 0; i < ARRAY_COUNT(formats) && trace->format == NULL; i++)
-        if (!has_columns(formats[i]) && formats[i]->recognise != NULL && formats[i]->recognise(trace))
+        if (is_wanted(trace, formats[i]) && !has_columns(formats[i]) && formats[i]->recognise != NULL &&
+            formats[i]->recognise(trace))
             trace->format = formats[i];
     cells = trace_split(trace, &problem, &column);
     for (size_t i = 0; i < ARRAY_COUNT(formats) && cells && trace->format == NULL; i++)
-        if (has_columns(formats[i]) && header_fits(trace, formats[i]))
+        if (is_wanted(trace, formats[i]) && has_columns(formats[i]) && header_fits(trace, formats[i]))
             trace->format = formats[i];
     if (trace->format != NULL)
         return STATUS_OK;

@@ -3,6 +3,7 @@
 #ifndef TRACES_READER_H
 #define TRACES_READER_H
 
+#include "job_trace.h"
 #include "trace.h"
 
 #define LINE_BYTES_MAX (1u << 20) /* without the line's end; a longer one is refused, whole */
@@ -60,6 +61,9 @@ struct cell {
 /* Splits in place; false with the problem and the byte where it is. */
 bool cells_split(const struct line *line, struct cell *cells, uint32_t *ret_count, const char **ret_problem,
                  size_t *ret_column);
+/* Without quotes: between tabs ('\t'), or between runs of blanks and tabs (' '), which may also stand at both ends. */
+bool cells_split_at(char separator, const struct line *line, struct cell *cells, uint32_t *ret_count,
+                    const char **ret_problem, size_t *ret_column);
 
 /* --- json.c: one strict JSON object a line, without building it --- */
 
@@ -80,25 +84,39 @@ struct format_column {
     bool optional;
 };
 
+/* What a row is. Names of formats are unique within one of these. */
+enum trace_family { TRACE_REQUESTS = 1, TRACE_JOBS = 2 };
+
 struct trace_format {
     const char *name;
     const char *about;
-    uint32_t has;
+    enum trace_family family;
+    uint32_t has;                 /* enum trace_column or enum job_column bits */
+    char separator;               /* of cells: 0 is RFC 4180, else see cells_split_at() */
+    bool positional;              /* no header: start() names the cells */
+    bool more_cells_are_fine;     /* beyond the named ones */
+    uint32_t time_column;         /* of `at`, for messages */
     /* The header of a CSV format: these columns in any order, and no others. None: the format looks for itself. */
     struct format_column columns[FORMAT_COLUMNS_MAX];
     /* Is this first line one of ours? NULL: the header says. */
     bool (*recognise)(const struct trace *trace);
     /* After the header was matched; NULL: nothing to prepare. Sets ret_is_row when the first line is already a row. */
     enum status (*start)(struct trace *trace, bool *ret_is_row);
-    /* The row in trace->line, at_ns as the file counts; false after trace_refuse(). ret_row comes zeroed. */
+    /* Is the line neither a row nor a mistake (a comment)? NULL: never. */
+    bool (*is_aside)(struct trace *trace);
+    /* The row in trace->line, at_ns as the file counts; false after trace_refuse(). ret_row comes zeroed, a job's times
+     * come as unknown. One of the two, as the family says. */
     bool (*read)(struct trace *trace, struct trace_row *ret_row);
+    bool (*read_job)(struct trace *trace, struct job_row *ret_row);
 };
 
 struct trace {
+    uint32_t families; /* that may be found in the file: enum trace_family bits */
     const struct trace_format *format;
     struct input *input;
     struct trace_options options;
     struct trace_columns columns;
+    struct job_columns job_columns;
     struct trace_info info;
     struct line line;
     struct cell cells[CELLS_MAX]; /* of the line `split_line` */
@@ -118,7 +136,8 @@ struct trace {
 };
 
 /* One word a format; see README.md for how to add one. */
-#define TRACE_FORMATS(X) X(azure) X(burstgpt) X(mooncake) X(alibaba_lora) X(csv)
+#define TRACE_FORMATS(X) X(azure) X(burstgpt) X(mooncake) X(alibaba_lora) X(csv) \
+                         X(jobs_swf) X(jobs_philly) X(jobs_gavel) X(jobs_openb) X(jobs_sia) X(jobs_csv)
 #define X(word) extern const struct trace_format trace_format_##word;
 TRACE_FORMATS(X)
 #undef X
@@ -127,10 +146,45 @@ TRACE_FORMATS(X)
 enum status format_find(struct trace *trace, const char *name);
 enum status format_guess(struct trace *trace);
 enum status format_read_header(struct trace *trace, bool *ret_is_row);
+/* The formats of a family, in order; NULL past the end. */
+const struct trace_format *format_at(enum trace_family family, size_t index);
+/* For positional formats. false: no memory, said. */
+bool format_name_cells(struct trace *trace, const char *const *names, uint32_t count);
 
-/* For tests and fuzzing: the same as trace_open() on bytes in memory, which must outlive the trace. */
+/* trace_csv.c: the caller's columns, by name or by number from 1, into trace->at[role]; a role without a text is
+ * absent. When all are numbers and the cell of `number_role` reads as what it must be, there is no header. */
+struct csv_role {
+    const char *name;
+    const char *text;
+    uint32_t has;
+};
+enum status csv_find_columns(struct trace *trace, const struct csv_role *roles, uint32_t role_count,
+                             uint32_t number_role, bool is_datetime, bool *ret_is_row);
+
+/* trace.c: the next row of the trace's family. */
+union trace_any_row {
+    struct trace_row request;
+    struct job_row job;
+};
+enum status trace_next_row(struct trace *trace, union trace_any_row *ret_row);
+/* What to open a file as. */
+struct trace_opening {
+    uint32_t families;
+    const char *format; /* NULL: guessed */
+    struct trace_options options;
+    const struct job_columns *job_columns; /* NULL: none */
+};
+enum status trace_open_as(const char *path, const struct trace_opening *opening, struct trace **ret_trace,
+                          char *ret_message);
+enum status trace_open_bytes_as(const void *bytes, size_t count, const struct trace_opening *opening,
+                                struct trace **ret_trace, char *ret_message);
+
+/* For tests and fuzzing: the same as trace_open() and job_trace_open() on bytes in memory, which must outlive it. */
 enum status trace_open_bytes(const void *bytes, size_t count, const char *format, const struct trace_options *options,
                              struct trace **ret_trace, char *ret_message);
+enum status job_trace_open_bytes(const void *bytes, size_t count, const char *format,
+                                 const struct job_trace_options *options, struct job_trace **ret_trace,
+                                 char *ret_message);
 
 /* refuse.c: says what is wrong with the line, or counts it when lenient; always false, so that readers can return it.
  * A broken or short line that no newline ends is a cut one, whatever the caller calls it. `what` says "what; remedy" or
@@ -150,6 +204,9 @@ bool trace_cells(struct trace *trace);
 /* Cell readers of CSV formats, which refuse by themselves. */
 bool trace_read_tokens(struct trace *trace, uint32_t cell, bool zero_is_fine, uint32_t *ret_tokens);
 bool trace_read_name(struct trace *trace, uint32_t cell, char ret_name[TRACE_ID_MAX]);
+/* For amounts of jobs: a whole number, and a span of time in a unit of 10^unit_digits ns. */
+bool trace_read_amount(struct trace *trace, uint32_t cell, uint32_t max, uint32_t *ret_amount);
+bool trace_read_span(struct trace *trace, uint32_t cell, int unit_digits, int64_t *ret_ns);
 bool trace_read_time(struct trace *trace, uint32_t cell, enum trace_time_unit unit, int64_t *ret_ns);
 
 /* Text from a file, fit for a message: printable ASCII, the rest as \xNN, cut when long. */

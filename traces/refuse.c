@@ -90,12 +90,17 @@ bool trace_refuse_cell(struct trace *trace, enum trace_skip skip, uint32_t cell,
 
 bool trace_split(struct trace *trace, const char **ret_problem, size_t *ret_column)
 {
+    char separator = trace->format != NULL ? trace->format->separator : 0;
+    bool good;
+
     if (trace->split_line == trace->line.number)
         return true;
-    if (!cells_split(&trace->line, trace->cells, &trace->cell_count, ret_problem, ret_column))
-        return false;
-    trace->split_line = trace->line.number;
-    return true;
+    good = separator == 0
+               ? cells_split(&trace->line, trace->cells, &trace->cell_count, ret_problem, ret_column)
+               : cells_split_at(separator, &trace->line, trace->cells, &trace->cell_count, ret_problem, ret_column);
+    if (good)
+        trace->split_line = trace->line.number;
+    return good;
 }
 
 bool trace_cells(struct trace *trace)
@@ -105,11 +110,13 @@ bool trace_cells(struct trace *trace)
 
     if (!trace_split(trace, &problem, &column))
         return trace_refuse(trace, TRACE_SKIP_SYNTAX, column, "%s", problem);
-    if (trace->cell_count == trace->name_count)
+    if (trace->cell_count == trace->name_count ||
+        (trace->cell_count > trace->name_count && trace->format->more_cells_are_fine))
         return true;
     column = trace->cell_count > trace->name_count ? trace->cells[trace->name_count].column : trace->line.length + 1;
-    return trace_refuse(trace, TRACE_SKIP_COLUMNS, column, "%u column%s where the header has %u", trace->cell_count,
-                        trace->cell_count == 1 ? "" : "s", trace->name_count);
+    return trace_refuse(trace, TRACE_SKIP_COLUMNS, column, "%u column%s where the %s has %u", trace->cell_count,
+                        trace->cell_count == 1 ? "" : "s", trace->format->positional ? "format" : "header",
+                        trace->name_count);
 }
 
 bool trace_read_tokens(struct trace *trace, uint32_t cell, bool zero_is_fine, uint32_t *ret_tokens)
@@ -128,6 +135,22 @@ bool trace_read_name(struct trace *trace, uint32_t cell, char ret_name[TRACE_ID_
     const char *problem = value_name(at->text, at->length, ret_name);
 
     return problem == NULL || trace_refuse_cell(trace, TRACE_SKIP_NAME, cell, problem);
+}
+
+bool trace_read_amount(struct trace *trace, uint32_t cell, uint32_t max, uint32_t *ret_amount)
+{
+    const struct cell *at = &trace->cells[cell];
+    const char *problem = value_count(at->text, at->length, max, ret_amount);
+
+    return problem == NULL || trace_refuse_cell(trace, TRACE_SKIP_AMOUNT, cell, problem);
+}
+
+bool trace_read_span(struct trace *trace, uint32_t cell, int unit_digits, int64_t *ret_ns)
+{
+    const struct cell *at = &trace->cells[cell];
+    const char *problem = value_decimal_ns(at->text, at->length, unit_digits, ret_ns);
+
+    return problem == NULL || trace_refuse_cell(trace, TRACE_SKIP_AMOUNT, cell, problem);
 }
 
 bool trace_read_time(struct trace *trace, uint32_t cell, enum trace_time_unit unit, int64_t *ret_ns)

@@ -52,6 +52,11 @@ static bool line_is_blank(const struct line *line)
     return true;
 }
 
+static bool is_aside(struct trace *trace)
+{
+    return trace->format != NULL && trace->format->is_aside != NULL && trace->format->is_aside(trace);
+}
+
 static enum status first_line(struct trace *trace)
 {
     const char *nul;
@@ -74,6 +79,8 @@ static enum status first_line(struct trace *trace)
         }
         if (!line_is_blank(&trace->line))
             break;
+        if (is_aside(trace))
+            continue;
         trace_refuse(trace, TRACE_SKIP_BLANK, 1, "a blank line");
         if (!trace->options.lenient)
             return STATUS_CORRUPT;
@@ -85,18 +92,19 @@ static enum status first_line(struct trace *trace)
     return STATUS_CORRUPT;
 }
 
-static struct trace *trace_create(const char *path, const struct trace_options *options)
+static struct trace *trace_create(const char *path, const struct trace_opening *opening)
 {
     struct trace *trace = calloc(1, sizeof(*trace));
 
     if (trace == NULL)
         return NULL;
-    if (options != NULL) {
-        trace->options = *options;
-        if (options->columns != NULL)
-            trace->columns = *options->columns;
-        trace->options.columns = NULL; /* copied: the caller's may go */
-    }
+    trace->families = opening->families;
+    trace->options = opening->options;
+    if (opening->options.columns != NULL)
+        trace->columns = *opening->options.columns;
+    if (opening->job_columns != NULL)
+        trace->job_columns = *opening->job_columns;
+    trace->options.columns = NULL; /* copied: the caller's may go */
     for (size_t i = 0; i < FORMAT_COLUMNS_MAX; i++)
         trace->at[i] = NONE_INDEX;
     show_path(trace, path);
@@ -118,6 +126,7 @@ static enum status trace_begin(struct trace *trace, const char *format, struct t
         trace->info.has = trace->format->has;
         status = format_read_header(trace, &trace->headerless);
         trace->line_is_pending = trace->headerless;
+        trace->headerless &= !trace->format->positional;
     }
     if (status == STATUS_OK) {
         *ret_trace = trace;
@@ -128,10 +137,10 @@ static enum status trace_begin(struct trace *trace, const char *format, struct t
     return status;
 }
 
-enum status trace_open(const char *path, const char *format, const struct trace_options *options,
-                       struct trace **ret_trace, char *ret_message)
+enum status trace_open_as(const char *path, const struct trace_opening *opening, struct trace **ret_trace,
+                          char *ret_message)
 {
-    struct trace *trace = trace_create(path, options);
+    struct trace *trace = trace_create(path, opening);
     char problem[INPUT_PROBLEM_MAX];
     enum status status;
 
@@ -141,26 +150,51 @@ enum status trace_open(const char *path, const char *format, const struct trace_
     }
     status = input_open(path, &trace->input, problem);
     if (status == STATUS_OK)
-        return trace_begin(trace, format, ret_trace, ret_message);
+        return trace_begin(trace, opening->format, ret_trace, ret_message);
     trace_say(trace, 0, 0, "%s", problem);
     memcpy(ret_message, trace->message, TRACE_MESSAGE_MAX);
     trace_close(trace);
     return status;
 }
 
-enum status trace_open_bytes(const void *bytes, size_t count, const char *format, const struct trace_options *options,
-                             struct trace **ret_trace, char *ret_message)
+enum status trace_open_bytes_as(const void *bytes, size_t count, const struct trace_opening *opening,
+                                struct trace **ret_trace, char *ret_message)
 {
-    struct trace *trace = trace_create("bytes", options);
+    struct trace *trace = trace_create("bytes", opening);
 
     if (trace != NULL) {
         trace->input = input_of_bytes(bytes, count);
         if (trace->input != NULL)
-            return trace_begin(trace, format, ret_trace, ret_message);
+            return trace_begin(trace, opening->format, ret_trace, ret_message);
     }
     trace_close(trace);
     snprintf(ret_message, TRACE_MESSAGE_MAX, "no memory to read a trace");
     return STATUS_IO;
+}
+
+static struct trace_opening opening_of(const char *format, const struct trace_options *options)
+{
+    struct trace_opening opening = {.families = TRACE_REQUESTS, .format = format};
+
+    if (options != NULL)
+        opening.options = *options;
+    return opening;
+}
+
+enum status trace_open(const char *path, const char *format, const struct trace_options *options,
+                       struct trace **ret_trace, char *ret_message)
+{
+    struct trace_opening opening = opening_of(format, options);
+
+    return trace_open_as(path, &opening, ret_trace, ret_message);
+}
+
+enum status trace_open_bytes(const void *bytes, size_t count, const char *format, const struct trace_options *options,
+                             struct trace **ret_trace, char *ret_message)
+{
+    struct trace_opening opening = opening_of(format, options);
+
+    return trace_open_bytes_as(bytes, count, &opening, ret_trace, ret_message);
 }
 
 void trace_close(struct trace *trace)
@@ -176,15 +210,16 @@ void trace_close(struct trace *trace)
 /* --- rows --- */
 
 /* Turns the file's time into time since the first row; refuses what goes back. */
-static bool keep_order(struct trace *trace, struct trace_row *row)
+static bool keep_order(struct trace *trace, int64_t *at_ns)
 {
-    int64_t back_ns = trace->started ? trace->last_ns - row->at_ns : 0;
+    int64_t back_ns = trace->started ? trace->last_ns - *at_ns : 0;
 
     if (back_ns > 0 && trace->options.lenient && back_ns <= trace->options.backward_tolerance_ns) {
         trace->info.skipped[TRACE_SKIP_CLAMPED]++;
-        row->at_ns = trace->last_ns;
+        *at_ns = trace->last_ns;
     } else if (back_ns > 0) {
-        uint32_t column = trace->at[0] != NONE_INDEX ? trace->cells[trace->at[0]].column : 1;
+        uint32_t cell = trace->at[trace->format->time_column];
+        uint32_t column = cell != NONE_INDEX ? trace->cells[cell].column : 1;
 
         return trace_refuse(trace, TRACE_SKIP_BACKWARD, column,
                             "time goes back by %lld.%09lld s from the row above; sort the file by time, or be lenient "
@@ -192,14 +227,29 @@ static bool keep_order(struct trace *trace, struct trace_row *row)
                             (long long)(back_ns / NS_PER_S), (long long)(back_ns % NS_PER_S));
     }
     if (!trace->started)
-        trace->origin_ns = row->at_ns;
+        trace->origin_ns = *at_ns;
     trace->started = true;
-    trace->last_ns = row->at_ns;
-    row->at_ns -= trace->origin_ns;
+    trace->last_ns = *at_ns;
+    *at_ns -= trace->origin_ns;
     return true;
 }
 
-static bool read_row(struct trace *trace, struct trace_row *row)
+static bool read_job(struct trace *trace, struct job_row *row)
+{
+    *row = (struct job_row){.runtime_ns = -1, .requested_ns = -1, .status = JOB_ROW_UNKNOWN, .line = trace->line.number};
+    return trace->format->read_job(trace, row) && keep_order(trace, &row->at_ns);
+}
+
+static bool read_request(struct trace *trace, struct trace_row *row)
+{
+    *row = (struct trace_row){.line = trace->line.number};
+    return trace->format->read(trace, row) && keep_order(trace, &row->at_ns);
+}
+
+enum reading_of_line { LINE_IS_ROW, LINE_IS_REFUSED, LINE_IS_ASIDE };
+
+/* Bytes that no format has. */
+static bool line_is_text(struct trace *trace)
 {
     const struct line *line = &trace->line;
     const char *nul;
@@ -209,18 +259,32 @@ static bool read_row(struct trace *trace, struct trace_row *row)
     nul = memchr(line->text, 0, line->length);
     if (nul != NULL)
         return trace_refuse(trace, TRACE_SKIP_SYNTAX, (size_t)(nul - line->text) + 1, "a NUL byte");
-    if (line_is_blank(line))
-        return trace_refuse(trace, TRACE_SKIP_BLANK, 1, "a blank line");
-    memset(row, 0, sizeof(*row));
-    row->line = line->number;
-    return trace->format->read(trace, row) && keep_order(trace, row);
+    return true;
+}
+
+static enum reading_of_line read_line(struct trace *trace, union trace_any_row *row)
+{
+    bool good;
+
+    if (!line_is_text(trace))
+        return LINE_IS_REFUSED;
+    if (is_aside(trace))
+        return LINE_IS_ASIDE;
+    if (line_is_blank(&trace->line))
+        good = trace_refuse(trace, TRACE_SKIP_BLANK, 1, "a blank line");
+    else if (trace->format->family == TRACE_JOBS)
+        good = read_job(trace, &row->job);
+    else
+        good = read_request(trace, &row->request);
+    return good ? LINE_IS_ROW : LINE_IS_REFUSED;
 }
 
 static enum status end_of_rows(struct trace *trace)
 {
     if (trace->info.rows > 0)
         return STATUS_END;
-    trace_say(trace, trace->line.number, 1, "no usable row; a trace without requests says nothing");
+    trace_say(trace, trace->line.number, 1, "no usable row; a trace without %s says nothing",
+              trace->format->family == TRACE_JOBS ? "jobs" : "requests");
     return STATUS_CORRUPT;
 }
 
@@ -236,25 +300,36 @@ static enum status end_of_input(struct trace *trace, enum status status)
     return say_input(trace, status);
 }
 
-enum status trace_next(struct trace *trace, struct trace_row *ret_row)
+enum status trace_next_row(struct trace *trace, union trace_any_row *ret_row)
 {
-    struct trace_row row;
-
     while (trace->end == STATUS_OK) {
+        enum reading_of_line reading;
         enum status status = trace->line_is_pending ? STATUS_OK : input_next(trace->input, &trace->line);
 
         trace->line_is_pending = false;
         if (status != STATUS_OK) {
             trace->end = end_of_input(trace, status);
-        } else if (read_row(trace, &row)) {
-            trace->info.rows++;
-            *ret_row = row;
-            return STATUS_OK;
-        } else if (!trace->options.lenient) {
-            trace->end = STATUS_CORRUPT;
+            break;
         }
+        reading = read_line(trace, ret_row);
+        if (reading == LINE_IS_ROW) {
+            trace->info.rows++;
+            return STATUS_OK;
+        }
+        if (reading == LINE_IS_REFUSED && !trace->options.lenient)
+            trace->end = STATUS_CORRUPT;
     }
     return trace->end;
+}
+
+enum status trace_next(struct trace *trace, struct trace_row *ret_row)
+{
+    union trace_any_row row;
+    enum status status = trace_next_row(trace, &row);
+
+    if (status == STATUS_OK)
+        *ret_row = row.request;
+    return status;
 }
 
 const char *trace_message(const struct trace *trace)

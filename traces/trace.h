@@ -49,7 +49,7 @@ struct trace_options {
     const struct trace_columns *columns; /* csv only */
 };
 
-/* Why lines were skipped or touched, in lenient mode. */
+/* Why lines were skipped or touched: in lenient mode, but for parts of jobs, which are no mistakes. */
 #define TRACE_SKIPS(X)                               \
     X(BLANK, "blank line")                           \
     X(COLUMNS, "too few or too many columns")        \
@@ -57,9 +57,11 @@ struct trace_options {
     X(BACKWARD, "time before the row above")         \
     X(CLAMPED, "time slightly backward, taken as equal to the row above (kept)") \
     X(LENGTH, "unreadable, negative or absurd length") \
+    X(AMOUNT, "unreadable, negative or absurd run time, GPUs or memory") \
     X(SYNTAX, "broken syntax")                       \
     X(CUT, "cut last line")                          \
     X(NAME, "unusable tenant or adapter name")       \
+    X(PART, "a part of a job that has a line of its own (SWF status 2 to 4)") \
     X(MARK, "byte order mark passed over")
 enum trace_skip {
 #define X(name, text) TRACE_SKIP_##name,

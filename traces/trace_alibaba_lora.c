@@ -26,6 +26,7 @@ static bool alibaba_lora_read(struct trace *trace, struct trace_row *ret_row)
 const struct trace_format trace_format_alibaba_lora = {
     .name = "alibaba-lora",
     .about = "Alibaba GenTD26 lora_request_trace (CSV: gmt_create, groupId, num_lora and eight more; no token lengths)",
+    .family = TRACE_REQUESTS,
     .has = TRACE_HAS_LORA_COUNT | TRACE_HAS_TENANT,
     .columns = {[CREATED] = {"gmt_create", false}, [TYPE] = {"predict_type", false},
                 [PREDICT_STATUS] = {"predict_status", false}, [EXECUTION] = {"exec_time_seconds", false},

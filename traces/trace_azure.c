@@ -16,6 +16,7 @@ static bool azure_read(struct trace *trace, struct trace_row *ret_row)
 const struct trace_format trace_format_azure = {
     .name = "azure",
     .about = "Azure LLM inference 2023, 2024 (CSV: TIMESTAMP,ContextTokens,GeneratedTokens)",
+    .family = TRACE_REQUESTS,
     .has = TRACE_HAS_PROMPT | TRACE_HAS_OUTPUT,
     .columns = {[TIMESTAMP] = {"TIMESTAMP", false}, [CONTEXT] = {"ContextTokens", false},
                 [GENERATED] = {"GeneratedTokens", false}},

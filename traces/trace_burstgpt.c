@@ -19,6 +19,7 @@ const struct trace_format trace_format_burstgpt = {
     .name = "burstgpt",
     .about = "BurstGPT 1 and 2 (CSV: Timestamp,[Session ID,Elapsed time,]Model,Request tokens,Response tokens,"
              "Total tokens,Log Type)",
+    .family = TRACE_REQUESTS,
     .has = TRACE_HAS_PROMPT | TRACE_HAS_OUTPUT,
     .columns = {[TIMESTAMP] = {"Timestamp", false}, [MODEL] = {"Model", false}, [REQUEST] = {"Request tokens", false},
                 [RESPONSE] = {"Response tokens", false}, [TOTAL] = {"Total tokens", false},

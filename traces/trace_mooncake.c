@@ -55,6 +55,7 @@ static bool mooncake_read(struct trace *trace, struct trace_row *ret_row)
 const struct trace_format trace_format_mooncake = {
     .name = "mooncake",
     .about = "Mooncake FAST25 (JSONL: timestamp in ms, input_length, output_length, hash_ids)",
+    .family = TRACE_REQUESTS,
     .has = TRACE_HAS_PROMPT | TRACE_HAS_OUTPUT,
     .recognise = mooncake_recognise,
     .read = mooncake_read,

@@ -12,7 +12,7 @@ static void check_pool(const struct fleet *fleet, uint32_t base)
         const struct fleet_replica *replica = &fleet->replicas[pool->members[i]];
 
         check(i == 0 || pool->members[i - 1] < pool->members[i]);
-        check(replica->up);
+        check(replica->up && !replica->draining);
         check(replica->base.value == base);
         outstanding += replica->outstanding;
     }
@@ -36,6 +36,7 @@ static void check_replica(const struct fleet *fleet, uint32_t index)
     }
     check(count == replica->outstanding);
     check(replica->up || count == 0);
+    check(replica->up || !replica->draining);
     check(!replica->up || member->known);
     check(member->lost_at <= fleet->losses);
     for (uint32_t node = 0; node < fleet->config.nodes_max; node++) {
@@ -82,7 +83,7 @@ void fleet_check(const struct fleet *fleet)
     }
     for (uint32_t i = 0; i < fleet->config.replicas_max; i++) {
         check_replica(fleet, i);
-        up += fleet->replicas[i].up;
+        up += fleet->replicas[i].up && !fleet->replicas[i].draining;
         listed += fleet->replicas[i].outstanding;
     }
     for (uint32_t i = 0; i < fleet->config.requests_max; i++)
@@ -92,6 +93,7 @@ void fleet_check(const struct fleet *fleet)
     check(up == pooled);
     check(listed == in_flight);
     check(fleet->adapters[0].rate.value == 0 && !fleet->adapters[0].tracked);
+    scale_check(fleet);
     if (fleet->jobs != NULL)
         jobs_check(fleet->jobs);
 }
@@ -106,8 +108,9 @@ uint64_t fleet_digest(const struct fleet *fleet)
         digest = hash_fold(digest, (uint64_t)replica->outstanding << 32 | replica->waiting);
         digest = hash_fold(digest, (uint64_t)replica->generation << 32 | replica->kv_free_permille);
         digest = hash_fold(digest, (uint64_t)replica->base.value << 32 | (uint64_t)replica->node.value << 16 |
-                                       replica->up);
+                                       (uint64_t)replica->draining << 1 | replica->up);
     }
+    digest = scale_digest(fleet, digest);
     if (fleet->jobs != NULL)
         digest = hash_fold(digest, jobs_digest(fleet->jobs));
     return digest;

@@ -354,6 +354,8 @@ void cycle_run(struct jobs *jobs, uint32_t only_class)
 {
     jobs->searches++;
     jobs->cycle_due = false;
+    if (only_class == NONE_INDEX)
+        serve_run(jobs);
     if (jobs->totals.pending == 0)
         return;
     if (only_class == NONE_INDEX) {

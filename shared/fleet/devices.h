@@ -98,6 +98,8 @@ uint32_t devices_job_at(const struct devices *devices, uint16_t node, uint16_t g
 bool devices_gpu_open(const struct devices *devices, uint16_t node, uint16_t gpu); /* up, and not closed */
 /* Memory slices of a MIG place: eighths of its GPU. */
 uint32_t devices_slice_eighths(const struct devices *devices, const struct devices_place *place);
+/* Its compute slices: sevenths. */
+uint32_t devices_slice_sevenths(const struct devices *devices, const struct devices_place *place);
 uint32_t devices_jobs_on(const struct devices *devices, uint16_t node, uint16_t gpu);
 
 /* Freed capacity that waits for one job (I9), and reservations for backfill: from `from_ns` on (0: now) these GPUs take

@@ -8,6 +8,7 @@
 #ifndef FLEET_DEVICES_STATE_H
 #define FLEET_DEVICES_STATE_H
 
+#include "base/table.h"
 #include "fleet/devices.h"
 
 #define NODE_GPUS_MAX 16
@@ -16,7 +17,9 @@
 #define MIG_MEMORY_SLICES 8
 #define MIG_COMPUTE_SLICES 7
 /* Once a place is found, so many more are compared with it before the search is content. */
-#define PLACES_COMPARED 32
+#define PLACES_COMPARED 8
+/* Tenants are told apart by so many bitmaps; two that fall together cost a look in vain. */
+#define TENANT_ROWS 256
 #define NO_CLASS UINT8_MAX
 #define NO_GPU UINT16_MAX
 
@@ -77,10 +80,21 @@ struct holding {
     uint32_t claims;        /* live */
     uint32_t next;          /* on the node; in the free list */
     uint32_t previous;
+    uint32_t next_of_base;  /* on the node, of the same base */
     uint16_t node;
     uint16_t gpu_mask;      /* 0: the record is free */
     uint16_t base;
     bool ready;
+};
+
+/* A holding that may be dropped, as the search wants it. */
+struct droppable {
+    uint64_t key;
+    uint64_t used_order;
+    uint64_t bytes;
+    uint32_t holding;
+    uint16_t gpu_mask;
+    bool chosen;
 };
 
 struct claim {
@@ -122,10 +136,15 @@ struct devices {
     uint64_t *rooms;        /* [enum room_kind][g - 1][node]: a search leaves out a node without touching it */
     uint64_t *free_nodes;   /* [class][free GPUs, 1..16][words]; nodes by their count of free GPUs */
     uint64_t *slice_nodes;  /* [class][profile][words]; a GPU already cut has a lawful start */
-    uint64_t *shared_nodes; /* [words]; a shared GPU has room for one more job */
+    uint64_t *tenant_nodes; /* [isolation][tenant % TENANT_ROWS][words]; a GPU shared by that tenant alone may take one more */
+    uint64_t *trusted_nodes; /* [words]; a GPU shared by trusted tenants under MPS may take one more */
+    uint64_t *sharer_nodes; /* [words]; of the search: where its job may stand beside others */
     uint64_t *base_nodes;   /* [base][enum holding_place][words] */
     uint32_t *base_counts;  /* holdings of each base */
-    uint32_t *victims;      /* [holdings of one node at most] of the last search */
+    struct table of_base;   /* base << 16 | node -> its newest holding there */
+    struct droppable *droppable; /* of the node the search looks at */
+    uint32_t droppable_count;
+    uint32_t *victims;      /* of the last search */
     uint32_t victims_count;
     uint32_t holdings_free;
     uint32_t holdings_free_count;
@@ -157,6 +176,18 @@ static inline uint64_t *slice_nodes(const struct devices *devices, uint32_t clas
 static inline uint64_t *base_nodes(const struct devices *devices, uint32_t base, enum holding_place place)
 {
     return devices->base_nodes + ((size_t)base * HOLDING_PLACES + place) * devices->words;
+}
+
+static inline uint64_t *tenant_nodes(const struct devices *devices, uint8_t isolation, uint32_t tenant)
+{
+    size_t row = (size_t)isolation * TENANT_ROWS + tenant % TENANT_ROWS;
+
+    return devices->tenant_nodes + row * devices->words;
+}
+/* The first of the base's holdings on the node; the others follow by next_of_base. */
+static inline uint32_t holding_of_base(const struct devices *devices, uint32_t node, uint32_t base)
+{
+    return devices->base_counts[base] == 0 ? NONE_INDEX : table_find(&devices->of_base, (uint64_t)base << 16 | node);
 }
 
 static inline uint64_t gpu_room_now(const struct gpu_class *class, const struct gpu *gpu)

@@ -31,7 +31,7 @@ struct devices_holding devices_holding(const struct devices *devices, uint32_t i
                                     .claims = holding->claims};
 }
 
-uint32_t devices_slice_eighths(const struct devices *devices, const struct devices_place *place)
+static struct mig_profile profile_of(const struct devices *devices, const struct devices_place *place)
 {
     struct mig_profile profile;
     const struct node *node;
@@ -40,5 +40,15 @@ uint32_t devices_slice_eighths(const struct devices *devices, const struct devic
     node = &devices->nodes[place->node];
     check(node->class != NO_CLASS);
     check(mig_profile_at((enum gpu_model)devices->classes[node->class].model, place->slice >> 8, &profile));
-    return profile.memory_slices;
+    return profile;
+}
+
+uint32_t devices_slice_eighths(const struct devices *devices, const struct devices_place *place)
+{
+    return profile_of(devices, place).memory_slices;
+}
+
+uint32_t devices_slice_sevenths(const struct devices *devices, const struct devices_place *place)
+{
+    return profile_of(devices, place).compute_slices;
 }

@@ -5,8 +5,9 @@
 #include "base/ids.h"
 
 #define FLEET_EVENTS(X)                                                                  \
-    X(REPLICA_UP)      /* a replica is ready to serve its base */                        \
-    X(REPLICA_DOWN)    /* gone: its requests in flight are the host's to send again */   \
+    X(REPLICA_UP)      /* a replica is ready to serve its base; by itself, or answers REPLICA_START */ \
+    X(REPLICA_DOWN)    /* gone (reason: enum replica_down_reason), its requests in flight are the host's to send again; */ \
+                       /* by itself, or answers REPLICA_START (it failed) or REPLICA_DRAIN (nothing is left there) */ \
     X(REPLICA_STATE)   /* periodic report */                                             \
     X(RESIDENCY)       /* an adapter came to, or left, a tier (reason unused) */         \
     X(REQUEST)                                                                           \
@@ -25,6 +26,7 @@
     X(JOB_YIELDED)     /* answers JOB_STOP: checkpointed and off the GPUs */             \
     X(JOB_ENDED)       /* reason: enum job_end_reason; by itself, or answers what asked for it */ \
     X(BASE_LOADED)     /* answers BASE_LOAD; reason 0: it is there, otherwise it failed */ \
+    X(SCALE)           /* how many replicas a base may have, and when it gets more or fewer; again to change it */ \
     X(TICK)
 enum fleet_event_kind {
     FLEET_EVENT_NONE,
@@ -126,6 +128,20 @@ struct fleet_event {
             uint16_t gpu_mask;
             base_id base;
         } base_loaded;
+        struct {
+            int64_t up_ns;           /* above the line for so long: more; >= SCALE_LOOKS */
+            int64_t down_ns;         /* below it for so long: fewer */
+            uint64_t bytes;          /* SHARED: on each GPU beside the base */
+            uint32_t target_milli;   /* outstanding requests that one replica is meant to have, in thousandths; >= 1 */
+            uint32_t up_milli;       /* of the target: above it, more; >= 1000 */
+            uint32_t down_milli;     /* below it, fewer; <= 1000 */
+            uint16_t floor;          /* >= 1 */
+            uint16_t ceiling;        /* >= floor; again: not above the first one */
+            uint16_t first;          /* replica indexes first .. first + ceiling - 1 are its own */
+            base_id base;
+            uint16_t tp;             /* GPUs of one replica */
+            uint16_t flags;          /* enum scale_flags */
+        } scale;
         uint64_t word[8];
     };
 };
@@ -139,6 +155,8 @@ enum job_flags {
     JOB_SPOT_OK = 2      /* may be placed on flavors that can be taken back */
 };
 #define JOB_STAGES(X) X(TRAIN, "train") X(EVALUATE, "evaluate") X(INTERACTIVE, "interactive")
+/* A replica on GPUs of the shared pool: the core's own, never submitted. */
+#define STAGE_SERVE STAGE_COUNT
 enum job_stage {
 #define X(name, text) STAGE_##name,
     JOB_STAGES(X)
@@ -158,6 +176,16 @@ enum job_isolation {
     ISOLATION_COUNT
 };
 enum job_end_reason { JOB_SUCCEEDED, JOB_FAILED, JOB_LOST /* with its GPUs: it goes on from its last checkpoint */ };
+enum replica_down_reason {
+    REPLICA_LOST,    /* with its process or its GPUs */
+    REPLICA_DRAINED, /* answers REPLICA_DRAIN: the last request has left */
+    REPLICA_FAILED   /* answers REPLICA_START: it did not come up */
+};
+enum scale_flags { SCALE_SHARED = 1 /* on the GPUs of jobs, which are taken back for it: the shared pool */ };
+/* Looks at the load in up_ns. */
+#define SCALE_LOOKS 4
+/* The host chooses, and REPLICA_UP says. */
+#define NODE_ANY UINT16_MAX
 enum gpu_model { GPU_NO_MIG, GPU_A100_80, GPU_H100_80, GPU_H200_141 };
 
 #define FLEET_COMMANDS(X)                                        \
@@ -167,7 +195,9 @@ enum gpu_model { GPU_NO_MIG, GPU_A100_80, GPU_H100_80, GPU_H200_141 };
     X(JOB_PLACE)  /* start a part of it on these GPUs; JOB_STARTED or JOB_ENDED answers */ \
     X(JOB_STOP)   /* checkpoint and yield by by_ns; JOB_YIELDED or JOB_ENDED answers; reason: enum job_stop_reason */ \
     X(BASE_LOAD)  /* make it resident; BASE_LOADED answers */     \
-    X(BASE_DROP)  /* its bytes are free; statement */
+    X(BASE_DROP)  /* its bytes are free; statement */             \
+    X(REPLICA_START) /* REPLICA_UP, or REPLICA_DOWN with REPLICA_FAILED, answers */ \
+    X(REPLICA_DRAIN) /* routed to no more: stop it when its last request has left; REPLICA_DOWN answers */
 enum fleet_command_kind {
     FLEET_COMMAND_NONE,
 #define X(name) FLEET_COMMAND_##name,
@@ -269,6 +299,7 @@ struct fleet_command {
             base_id base;
             uint16_t neighbours; /* jobs on these GPUs, this one included */
             uint16_t clear;      /* 1: memory held another tenant's bytes and is cleared first */
+            int64_t claimed_at_ns; /* since when these GPUs are its own: it may have waited for its base on them */
         } job_place;
         struct {
             job_id job;
@@ -280,6 +311,15 @@ struct fleet_command {
             uint16_t gpu_mask;
             base_id base;
         } base_load, base_drop;
+        struct {
+            uint64_t bytes;      /* SHARED: on each GPU beside the base, which is there; otherwise 0 */
+            replica_id replica;
+            node_id node;        /* SHARED: of the GPUs; otherwise NODE_ANY */
+            uint16_t gpu_mask;
+            uint16_t tp;
+            base_id base;
+            uint16_t clear;      /* SHARED: 1: memory held a tenant's bytes and is cleared first */
+        } replica_start, replica_drain;
         uint64_t word[6];
     };
 };

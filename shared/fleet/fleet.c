@@ -21,7 +21,7 @@ static size_t take(struct layout *layout, size_t bytes)
 
 struct parts {
     size_t fleet, replicas, members, pools, pool_members, adapters, gpu_replicas, host_nodes, node_replicas,
-        host_scratch, requests, jobs, bytes;
+        host_scratch, requests, scales, scaled, jobs, bytes;
 };
 
 static uint32_t words_for(uint32_t bits)
@@ -53,6 +53,8 @@ static struct parts parts_of(const struct fleet_config *config)
     parts.node_replicas = take(&layout, config->nodes_max * replica_set);
     parts.host_scratch = take(&layout, replica_set);
     parts.requests = take(&layout, config->requests_max * sizeof(struct fleet_request));
+    parts.scales = take(&layout, config->bases_max * sizeof(struct fleet_scale));
+    parts.scaled = take(&layout, config->bases_max * sizeof(uint16_t));
     layout.used = (layout.used + 15) & ~(size_t)15;
     parts.jobs = take(&layout, config->jobs.jobs_max > 0 ? jobs_bytes(&config->jobs) : 0);
     parts.bytes = layout.used;
@@ -92,10 +94,15 @@ struct fleet *fleet_create(void *memory, size_t memory_bytes, const struct fleet
     fleet->node_replicas = (void *)(bytes + parts.node_replicas);
     fleet->host_scratch = (void *)(bytes + parts.host_scratch);
     fleet->requests = (void *)(bytes + parts.requests);
+    fleet->scales = (void *)(bytes + parts.scales);
+    fleet->scaled = (void *)(bytes + parts.scaled);
+    fleet->scale_at_ns = NEVER_NS;
     for (uint32_t i = 0; i < config->bases_max; i++)
         fleet->pools[i].members = (uint16_t *)(void *)(bytes + parts.pool_members) + (size_t)i * config->replicas_max;
-    for (uint32_t i = 0; i < config->replicas_max; i++)
+    for (uint32_t i = 0; i < config->replicas_max; i++) {
         fleet->members[i].request_first = NONE_INDEX;
+        fleet->members[i].scale_base = NO_SCALE;
+    }
     for (uint32_t i = 0; i <= config->adapters_max; i++)
         fleet->adapters[i].homes = 1;
     for (uint32_t i = 0; i < config->requests_max; i++)
@@ -116,6 +123,7 @@ static void request_put(struct fleet *fleet, request_id id, uint32_t replica)
     if (request->next != NONE_INDEX)
         fleet->requests[request->next].prev = slot;
     member->request_first = slot;
+    scale_note(fleet, fleet->replicas[replica].base.value);
     fleet->replicas[replica].outstanding++;
     fleet->pools[fleet->replicas[replica].base.value].outstanding++;
 }
@@ -133,6 +141,9 @@ static void request_drop(struct fleet *fleet, uint32_t slot)
         fleet->requests[request->next].prev = request->prev;
     request->replica = NONE_INDEX;
     replica->outstanding--;
+    if (replica->draining)
+        return;
+    scale_note(fleet, replica->base.value);
     fleet->pools[replica->base.value].outstanding--;
 }
 
@@ -151,7 +162,7 @@ static uint64_t *node_word(struct fleet *fleet, node_id node, uint32_t replica)
     return &fleet->node_replicas[(size_t)node.value * fleet->replica_words + replica / 64];
 }
 
-static void replica_up(struct fleet *fleet, const struct fleet_event *event)
+static void replica_up(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out)
 {
     uint32_t index = replica_index(event->replica_up.replica);
     uint32_t generation = event->replica_up.replica.value >> 16;
@@ -167,7 +178,9 @@ static void replica_up(struct fleet *fleet, const struct fleet_event *event)
 
     check(!replica->up);
     check(!member->known || replica->generation != generation);
+    scale_replica_up(fleet, event);
     member->known = true;
+    member->generation_next = generation + 1;
     *replica = (struct fleet_replica){
         .kv_free_permille = 1000,
         .generation = generation,
@@ -179,26 +192,55 @@ static void replica_up(struct fleet *fleet, const struct fleet_event *event)
     pool->members[at] = (uint16_t)index;
     pool->count++;
     *node_word(fleet, replica->node, index) |= UINT64_C(1) << index % 64;
+    if (scale_is_shared(fleet, event->replica_up.replica)) {
+        jobs_serve_up(fleet->jobs, fleet->at_ns, index, &fleet->commands, out);
+        scale_hear(fleet, out, 0);
+    }
 }
 
-static void replica_down(struct fleet *fleet, const struct fleet_event *event)
+void fleet_leave_pool(struct fleet *fleet, uint32_t index)
+{
+    struct fleet_replica *replica = &fleet->replicas[index];
+    struct fleet_pool *pool = &fleet->pools[replica->base.value];
+    uint32_t at = pool_seek(pool, index);
+
+    check(replica->up && !replica->draining);
+    scale_note(fleet, replica->base.value);
+    pool->outstanding -= replica->outstanding;
+    pool->count--;
+    memmove(pool->members + at, pool->members + at + 1, (pool->count - at) * sizeof(pool->members[0]));
+    replica->draining = true;
+}
+
+static void forget_replica(struct fleet *fleet, const struct fleet_event *event)
 {
     uint32_t index = replica_index(event->replica_down.replica);
 
+    check(event->reason <= REPLICA_FAILED);
+    if (!scale_replica_down(fleet, event))
+        return;
     check(replica_is_live(fleet, event->replica_down.replica));
 
     struct fleet_replica *replica = &fleet->replicas[index];
     struct fleet_member *member = &fleet->members[index];
-    struct fleet_pool *pool = &fleet->pools[replica->base.value];
-    uint32_t at = pool_seek(pool, index);
 
     while (member->request_first != NONE_INDEX)
         request_drop(fleet, member->request_first);
-    pool->count--;
-    memmove(pool->members + at, pool->members + at + 1, (pool->count - at) * sizeof(pool->members[0]));
+    if (!replica->draining)
+        fleet_leave_pool(fleet, index);
     *node_word(fleet, replica->node, index) &= ~(UINT64_C(1) << index % 64);
     replica->up = false;
+    replica->draining = false;
     member->lost_at = ++fleet->losses;
+}
+
+static void replica_down(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out)
+{
+    forget_replica(fleet, event);
+    if (!scale_is_shared(fleet, event->replica_down.replica))
+        return;
+    jobs_serve_gone(fleet->jobs, fleet->at_ns, replica_index(event->replica_down.replica), &fleet->commands, out);
+    scale_hear(fleet, out, 0);
 }
 
 static void replica_state(struct fleet *fleet, const struct fleet_event *event)
@@ -212,7 +254,7 @@ static void replica_state(struct fleet *fleet, const struct fleet_event *event)
     replica->kv_free_permille = event->replica_state.kv_free_permille;
 }
 
-static struct fleet_command *say(struct fleet *fleet, struct fleet_commands *out, enum fleet_command_kind kind)
+struct fleet_command *fleet_say(struct fleet *fleet, struct fleet_commands *out, enum fleet_command_kind kind)
 {
     check(out->count < COMMANDS_MAX);
 
@@ -225,7 +267,7 @@ static struct fleet_command *say(struct fleet *fleet, struct fleet_commands *out
 }
 
 /* Ids are left out of the history, so that it tells what was decided and not how it was numbered. */
-static void remember(struct fleet *fleet, const struct fleet_command *command)
+void fleet_remember(struct fleet *fleet, const struct fleet_command *command)
 {
     fleet->history = hash_fold(fleet->history, (uint64_t)command->kind << 16 | command->reason);
     fleet->history = hash_words(fleet->history, command->word, ARRAY_COUNT(command->word));
@@ -234,13 +276,13 @@ static void remember(struct fleet *fleet, const struct fleet_command *command)
 static void refuse(struct fleet *fleet, struct fleet_commands *out, request_id request, enum fleet_refuse_reason reason,
                    uint64_t need, uint64_t have)
 {
-    struct fleet_command *command = say(fleet, out, FLEET_COMMAND_REFUSE);
+    struct fleet_command *command = fleet_say(fleet, out, FLEET_COMMAND_REFUSE);
 
     command->reason = (uint16_t)reason;
     command->refuse.request_or_job = request.value;
     command->refuse.need = need;
     command->refuse.have = have;
-    remember(fleet, command);
+    fleet_remember(fleet, command);
 }
 
 static uint32_t route(struct fleet *fleet, const struct fleet_event *event, const struct fleet_pool *pool,
@@ -273,6 +315,7 @@ static uint32_t route(struct fleet *fleet, const struct fleet_event *event, cons
     replica = fleet->config.route->pick(&view, &ask);
     check(replica < fleet->config.replicas_max);
     check(fleet->replicas[replica].up);
+    check(!fleet->replicas[replica].draining);
     check(fleet->replicas[replica].base.value == event->request.base.value);
     check(*ret_reason < ROUTE_REASON_COUNT);
     return replica;
@@ -303,13 +346,13 @@ static void request(struct fleet *fleet, const struct fleet_event *event, struct
 
     enum route_reason reason;
     uint32_t replica = route(fleet, event, pool, &reason);
-    struct fleet_command *command = say(fleet, out, FLEET_COMMAND_ROUTE);
+    struct fleet_command *command = fleet_say(fleet, out, FLEET_COMMAND_ROUTE);
 
     command->reason = (uint16_t)reason;
     command->route.request = id;
     command->route.replica = replica_id_make(fleet->replicas[replica].generation, replica);
     command->route.adapter = adapter;
-    remember(fleet, command);
+    fleet_remember(fleet, command);
     request_put(fleet, id, replica);
     pool->ordinal++;
 }
@@ -339,10 +382,10 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     rate_clock(fleet, event->at_ns);
     switch ((enum fleet_event_kind)event->kind) {
     case FLEET_EVENT_REPLICA_UP:
-        replica_up(fleet, event);
+        replica_up(fleet, event, out);
         return;
     case FLEET_EVENT_REPLICA_DOWN:
-        replica_down(fleet, event);
+        replica_down(fleet, event, out);
         return;
     case FLEET_EVENT_REPLICA_STATE:
         replica_state(fleet, event);
@@ -362,6 +405,11 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     case FLEET_EVENT_TICK:
         if (fleet->jobs != NULL && jobs_wakeup_at_ns(fleet->jobs) <= event->at_ns)
             jobs_step(fleet->jobs, event, &fleet->commands, out);
+        scale_hear(fleet, out, 0);
+        scale_tick(fleet, out);
+        return;
+    case FLEET_EVENT_SCALE:
+        scale_event(fleet, event);
         return;
     case FLEET_EVENT_BASE_KNOWN:
     case FLEET_EVENT_COHORT:
@@ -378,6 +426,7 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     case FLEET_EVENT_BASE_LOADED:
         check(fleet->jobs != NULL);
         jobs_step(fleet->jobs, event, &fleet->commands, out);
+        scale_hear(fleet, out, 0);
         return;
     case FLEET_EVENT_NONE:
     case FLEET_EVENT_COUNT:
@@ -387,7 +436,7 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
 
 int64_t fleet_wakeup_at_ns(const struct fleet *fleet)
 {
-    return fleet->jobs != NULL ? jobs_wakeup_at_ns(fleet->jobs) : NEVER_NS;
+    return min_i64(fleet->scale_at_ns, fleet->jobs != NULL ? jobs_wakeup_at_ns(fleet->jobs) : NEVER_NS);
 }
 
 struct jobs *fleet_jobs(struct fleet *fleet)

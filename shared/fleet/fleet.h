@@ -25,6 +25,7 @@ struct fleet_config {
     uint32_t hot_share_milli;  /* 500 */
     uint32_t cool_milli;       /* 750: the hysteresis */
     int64_t rate_half_life_ns; /* of the request counters behind it; 60 s */
+    const struct scale_policy *scale; /* NULL: nothing scales here (no SCALE event comes) */
     struct jobs_config jobs;   /* jobs_max 0: none are scheduled */
 };
 
@@ -36,6 +37,14 @@ void fleet_check(const struct fleet *fleet);
 uint64_t fleet_digest(const struct fleet *fleet);
 /* NULL when none are scheduled. */
 struct jobs *fleet_jobs(struct fleet *fleet);
+/* How many replicas of a base there are, in each state; all 0 for one that does not scale. */
+struct scale_counts {
+    uint32_t waiting;  /* SHARED: for GPUs, or for the base to come */
+    uint32_t starting;
+    uint32_t up;
+    uint32_t draining;
+};
+struct scale_counts fleet_scale_counts(const struct fleet *fleet, base_id base);
 uint32_t fleet_outstanding(const struct fleet *fleet, replica_id replica);
 
 #endif

@@ -205,7 +205,22 @@ static void unlink_running(struct jobs *jobs, uint32_t slot)
     jobs->totals.running--;
 }
 
-static void say_place(struct jobs *jobs, uint32_t slot)
+static void say_start(struct jobs *jobs, struct job *job)
+{
+    struct fleet_command *command = jobs_say(jobs, FLEET_COMMAND_REPLICA_START, 0);
+
+    command->replica_start.bytes = job->bytes;
+    command->replica_start.replica = job->replica;
+    command->replica_start.node.value = job->place.node;
+    command->replica_start.gpu_mask = job->place.gpu_mask;
+    command->replica_start.tp = job->gpus;
+    command->replica_start.base.value = job->base;
+    command->replica_start.clear = job->clear;
+    jobs_said(jobs, command);
+    job->state = JOB_PLACING;
+}
+
+static void say_job_place(struct jobs *jobs, uint32_t slot)
 {
     struct job *job = &jobs->jobs[slot];
     struct fleet_command *command = jobs_say(jobs, FLEET_COMMAND_JOB_PLACE, 0);
@@ -222,8 +237,17 @@ static void say_place(struct jobs *jobs, uint32_t slot)
     command->job_place.base.value = job->base;
     command->job_place.neighbours = (uint16_t)neighbours;
     command->job_place.clear = job->clear;
+    command->job_place.claimed_at_ns = job->placed_at_ns;
     jobs_said(jobs, command);
     job->state = JOB_PLACING;
+}
+
+static void say_place(struct jobs *jobs, uint32_t slot)
+{
+    if (jobs->jobs[slot].stage == STAGE_SERVE)
+        say_start(jobs, &jobs->jobs[slot]);
+    else
+        say_job_place(jobs, slot);
 }
 
 /* Usage in GPU time: a share of a GPU, or a slice of it, counts as its part. */
@@ -234,18 +258,24 @@ static int64_t gpu_time_ns(const struct job *job, int64_t ns)
     return gpu_ns > INT64_MAX ? INT64_MAX : (int64_t)gpu_ns;
 }
 
+static void drop_victims(struct jobs *jobs, const struct devices_place *place)
+{
+    uint32_t victims[VICTIMS_MAX];
+
+    check(place->victims <= ARRAY_COUNT(victims));
+    for (uint32_t i = 0; i < place->victims; i++)
+        victims[i] = devices_victim_at(jobs->devices, i);
+    for (uint32_t i = 0; i < place->victims; i++)
+        holding_drop(jobs, victims[i]);
+}
+
 void job_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place *found)
 {
     struct job *job = &jobs->jobs[slot];
     struct devices_ask ask = ask_of(jobs, job);
     struct devices_place place = *found;
-    uint32_t victims[VICTIMS_MAX];
 
-    check(place.victims <= ARRAY_COUNT(victims));
-    for (uint32_t i = 0; i < place.victims; i++)
-        victims[i] = devices_victim_at(jobs->devices, i);
-    for (uint32_t i = 0; i < place.victims; i++)
-        holding_drop(jobs, victims[i]);
+    drop_victims(jobs, &place);
     jobs->cycle_due = jobs->cycle_due || job->reserved; /* what was kept for it is open to others */
     reserve_forget(jobs, slot);
     if (job->class != NONE_INDEX)
@@ -314,7 +344,8 @@ void job_started(struct jobs *jobs, uint32_t slot)
     job->started_at_ns = jobs->at_ns;
     if (job->state == JOB_PLACING)
         job->state = JOB_RUNNING;
-    jobs->tenants[job->tenant].lowest_known = false;
+    if (job->stage != STAGE_SERVE)
+        jobs->tenants[job->tenant].lowest_known = false;
     share_compute(jobs, &job->place);
 }
 
@@ -332,4 +363,46 @@ void holding_ready(struct jobs *jobs, uint32_t holding)
     for (uint32_t i = 0; (slot = devices_job_at(jobs->devices, about.node, first, i)) != NONE_INDEX; i++)
         if (jobs->jobs[slot].state == JOB_BASE_WAIT && jobs->jobs[slot].place.holding == holding)
             say_place(jobs, slot);
+}
+
+/* --- replicas -------------------------------------------------------------------------------------------------------- */
+
+/* The claim is the platform's, and so is what it costs: whose requests it serves changes from one to the next, and they pay by
+ * the token. */
+void serve_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place *found)
+{
+    struct job *job = &jobs->jobs[slot];
+    struct devices_ask ask = ask_of(jobs, job);
+    struct devices_place place = *found;
+
+    drop_victims(jobs, &place);
+    if (place.kind == PLACE_LOAD)
+        place.holding = begin_load(jobs, job, &place);
+    else if (place.kind == PLACE_RESIDENT)
+        jobs->totals.base_hits++;
+    job->clear = devices_claim(jobs->devices, slot, &ask, &place);
+    job->place = place;
+    job->flavor = place.flavor;
+    job->placed_at_ns = jobs->at_ns;
+    for (uint16_t gpu = 0; gpu < 16; gpu++)
+        if (place.gpu_mask >> gpu & 1)
+            ledger_claim_on(jobs->ledger, gpu_number(place.node, gpu), jobs->at_ns, slot, job->tenant,
+                            (uint16_t)place.holding, job->bytes, 0, false);
+    if (place.kind == PLACE_RESIDENT)
+        say_place(jobs, slot);
+    else
+        job->state = JOB_BASE_WAIT;
+}
+
+void serve_leave_place(struct jobs *jobs, uint32_t slot)
+{
+    struct job *job = &jobs->jobs[slot];
+    struct devices_place place = job->place;
+
+    for (uint16_t gpu = 0; gpu < 16; gpu++)
+        if (place.gpu_mask >> gpu & 1)
+            ledger_claim_off(jobs->ledger, gpu_number(place.node, gpu), jobs->at_ns, slot);
+    devices_release(jobs->devices, slot);
+    job->started_at_ns = NEVER_NS;
+    share_compute(jobs, &place);
 }

@@ -22,11 +22,11 @@ static struct devices_config devices_config_of(const struct jobs_config *config)
 {
     return (struct devices_config){.nodes_max = config->nodes_max,
                                    .bases_max = config->bases_max,
-                                   .claims_max = config->jobs_max,
+                                   .claims_max = config->jobs_max + config->serve_max,
                                    .holdings_max = config->holdings_max,
                                    .flavors_max = config->flavors_max,
                                    .sharers_max = config->sharers_max,
-                                   .tenants_max = config->tenants_max};
+                                   .tenants_max = config->tenants_max + (config->serve_max > 0)};
 }
 
 static struct quota_config quota_config_of(const struct jobs_config *config)
@@ -41,9 +41,11 @@ static struct ledger_config ledger_config_of(const struct jobs_config *config)
 {
     return (struct ledger_config){.gpus_max = config->nodes_max * 16,
                                   .tenants_max = config->tenants_max,
-                                  .claims_max = config->jobs_max,
+                                  .claims_max = config->jobs_max + config->serve_max,
                                   .usage_factor_milli = config->usage_factor_milli,
-                                  .memory_milli = 500};
+                                  .memory_milli = 500,
+                                  /* Any holding may lie on all of a node's GPUs. */
+                                  .bases_per_gpu_max = (uint32_t)div_up_u64(config->holdings_max, config->nodes_max)};
 }
 
 static struct parts parts_of(const struct jobs_config *config)
@@ -68,7 +70,7 @@ static struct parts parts_of(const struct jobs_config *config)
     parts.devices = take(&used, devices_bytes(&devices));
     parts.quota = take(&used, quota_bytes(&quota));
     parts.ledger = take(&used, ledger_bytes(&ledger));
-    parts.jobs = take(&used, config->jobs_max * sizeof(struct job));
+    parts.jobs = take(&used, (config->jobs_max + config->serve_max) * sizeof(struct job));
     parts.classes = take(&used, config->jobs_max * sizeof(struct pending_class));
     parts.shapes = take(&used, config->jobs_max * sizeof(struct pending_shape));
     parts.kinds = take(&used, config->jobs_max * sizeof(struct pending_kind));
@@ -139,6 +141,10 @@ void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int
     struct fleet_command *command;
 
     check(job->state == JOB_RUNNING || job->state == JOB_PLACING);
+    if (job->stage == STAGE_SERVE) {
+        serve_stop(jobs, slot, reason);
+        return;
+    }
     command = jobs_say(jobs, FLEET_COMMAND_JOB_STOP, (uint16_t)reason);
     command->job_stop.job = job->id;
     command->job_stop.by_ns = by_ns;
@@ -148,6 +154,7 @@ void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int
     jobs->totals.reclaims += reason == JOB_STOP_RECLAIM;
     jobs->totals.preempts += reason == JOB_STOP_PREEMPT;
     jobs->totals.notices += reason == JOB_STOP_NOTICE;
+    jobs->totals.serving_stops += reason == JOB_STOP_SHARED_POOL;
 }
 
 static void refuse(struct jobs *jobs, job_id id, enum job_refuse_reason reason, uint64_t need, uint64_t have)
@@ -195,15 +202,15 @@ static enum job_refuse_reason never_fits(const struct jobs *jobs, const struct j
     if (need_milli > ceiling_milli)
         return JOB_REFUSE_QUOTA;
     *ret_need = job->gpus;
-    *ret_have = devices_gang_largest(jobs->devices);
+    *ret_have = jobs->gang_largest;
     if (*ret_need > *ret_have)
         return JOB_REFUSE_GANG;
     *ret_need = bytes;
     if (job->isolation == ISOLATION_MIG) {
-        *ret_have = devices_slice_largest(jobs->devices);
+        *ret_have = jobs->slice_largest;
         return bytes > *ret_have || job->gpus > 1 ? JOB_REFUSE_ISOLATION : JOB_REFUSE_NONE;
     }
-    *ret_have = devices_bytes_largest(jobs->devices);
+    *ret_have = jobs->bytes_largest;
     return bytes > *ret_have ? JOB_REFUSE_MEMORY : JOB_REFUSE_NONE;
 }
 
@@ -296,6 +303,7 @@ static void started(struct jobs *jobs, const struct fleet_event *event)
     job_started(jobs, job_slot(job_at(jobs, event->job_progress.job)->id));
     /* It is one that could be stopped from now on. */
     claims_hope(jobs);
+    serve_run(jobs);
     if (jobs->totals.pending > 0)
         claims_run(jobs, NONE_INDEX);
 }
@@ -308,6 +316,10 @@ static void keep_progress(struct job *job, int64_t done_ns)
 
 static void requeue(struct jobs *jobs, uint32_t slot)
 {
+    if (jobs->jobs[slot].stage == STAGE_SERVE) {
+        serve_requeue(jobs, slot);
+        return;
+    }
     job_leave_place(jobs, slot);
     claim_victim_left(jobs, slot);
     enqueue(jobs, slot);
@@ -320,7 +332,7 @@ static void end(struct jobs *jobs, uint32_t slot)
     jobs->jobs[slot].state = JOB_FREE;
 }
 
-static void after_release(struct jobs *jobs)
+void jobs_after_release(struct jobs *jobs)
 {
     claims_hope(jobs);
     cycle_run(jobs, NONE_INDEX);
@@ -339,7 +351,7 @@ static void yielded(struct jobs *jobs, const struct fleet_event *event)
     } else {
         requeue(jobs, slot);
     }
-    after_release(jobs);
+    jobs_after_release(jobs);
 }
 
 static void ended(struct jobs *jobs, const struct fleet_event *event)
@@ -369,7 +381,7 @@ static void ended(struct jobs *jobs, const struct fleet_event *event)
         }
         break;
     }
-    after_release(jobs);
+    jobs_after_release(jobs);
 }
 
 static void cancel(struct jobs *jobs, const struct fleet_event *event)
@@ -392,7 +404,7 @@ static void cancel(struct jobs *jobs, const struct fleet_event *event)
     case JOB_BASE_WAIT:
         jobs->totals.cancelled++;
         end(jobs, slot);
-        after_release(jobs);
+        jobs_after_release(jobs);
         break;
     case JOB_PLACING:
     case JOB_RUNNING:
@@ -427,13 +439,16 @@ static void base_loaded(struct jobs *jobs, const struct fleet_event *event)
         }
         holding_drop(jobs, holding);
     }
-    after_release(jobs);
+    jobs_after_release(jobs);
 }
 
 static void gpus_up(struct jobs *jobs, const struct fleet_event *event)
 {
     devices_up(jobs->devices, event->gpus.node.value, event->gpus.gpu_mask, event->gpus.flavor, event->gpus.model,
                event->gpus.bytes);
+    jobs->bytes_largest = max_u64(jobs->bytes_largest, devices_bytes_largest(jobs->devices));
+    jobs->slice_largest = max_u64(jobs->slice_largest, devices_slice_largest(jobs->devices));
+    jobs->gang_largest = max_u32(jobs->gang_largest, devices_gang_largest(jobs->devices));
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if (event->gpus.gpu_mask >> gpu & 1)
             ledger_gpu_up(jobs->ledger, (uint32_t)event->gpus.node.value * 16 + gpu, jobs->at_ns,
@@ -442,7 +457,7 @@ static void gpus_up(struct jobs *jobs, const struct fleet_event *event)
     cycle_run(jobs, NONE_INDEX);
 }
 
-static bool is_closed(const struct jobs *jobs, const struct devices_place *place)
+bool jobs_closed(const struct jobs *jobs, const struct devices_place *place)
 {
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         if ((place->gpu_mask >> gpu & 1) && !devices_gpu_open(jobs->devices, place->node, gpu))
@@ -453,10 +468,11 @@ static bool is_closed(const struct jobs *jobs, const struct devices_place *place
 /* What is kept on GPUs that take no more work is kept no longer. */
 static void unkeep_closed(struct jobs *jobs)
 {
+    serve_unkeep_closed(jobs);
     for (uint32_t i = 0; i < jobs->claimers_count;) {
         uint32_t slot = jobs->claimers[i];
 
-        if (is_closed(jobs, &jobs->jobs[slot].place)) {
+        if (jobs_closed(jobs, &jobs->jobs[slot].place)) {
             claim_forget(jobs, slot);
             pending_insert(jobs, slot);
         } else {
@@ -464,7 +480,7 @@ static void unkeep_closed(struct jobs *jobs)
         }
     }
     for (uint32_t i = 0; i < jobs->reserved_count;)
-        if (is_closed(jobs, &jobs->jobs[jobs->reserved[i]].place))
+        if (jobs_closed(jobs, &jobs->jobs[jobs->reserved[i]].place))
             reserve_forget(jobs, jobs->reserved[i]);
         else
             i++;
@@ -509,7 +525,7 @@ static void gpus_notice(struct jobs *jobs, const struct fleet_event *event)
     devices_close(jobs->devices, event->gpus.node.value, event->gpus.gpu_mask);
     unkeep_closed(jobs);
     leave_closed(jobs);
-    after_release(jobs);
+    jobs_after_release(jobs);
 }
 
 /* The host has told of every job that was there (JOB_ENDED, lost) and every load (BASE_LOADED, failed) before. */
@@ -554,16 +570,27 @@ static void know_tenant(struct jobs *jobs, const struct fleet_event *event)
     cycle_run(jobs, NONE_INDEX);
 }
 
-void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *commands_said, struct fleet_commands *out)
+void jobs_enter(struct jobs *jobs, int64_t at_ns, uint64_t *said, struct fleet_commands *out)
 {
-    jobs->at_ns = event->at_ns;
+    jobs->at_ns = at_ns;
     jobs->version++;
     jobs->out = out;
-    jobs->said = commands_said;
+    jobs->said = said;
     if (jobs->hope_at_ns <= jobs->at_ns) {
         jobs->hope_at_ns = NEVER_NS;
         claims_hope(jobs);
     }
+}
+
+void jobs_leave(struct jobs *jobs)
+{
+    if (jobs->cycle_due || jobs->leave_due)
+        jobs_wake_by(jobs, jobs->at_ns);
+}
+
+void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *commands_said, struct fleet_commands *out)
+{
+    jobs_enter(jobs, event->at_ns, commands_said, out);
     if (jobs->wakeup_at_ns <= jobs->at_ns)
         jobs->wakeup_at_ns = NEVER_NS;
     switch ((enum fleet_event_kind)event->kind) {
@@ -619,8 +646,7 @@ void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *com
     default:
         check(false && "not an event of jobs");
     }
-    if (jobs->cycle_due || jobs->leave_due)
-        jobs_wake_by(jobs, jobs->at_ns);
+    jobs_leave(jobs);
 }
 
 int64_t jobs_wakeup_at_ns(const struct jobs *jobs)

@@ -41,6 +41,8 @@ struct jobs_config {
     uint32_t payback_milli;         /* a base is loaded when queued GPU time for it is so much of its load time; 1000 */
     int64_t preempt_delay_ns;       /* a claimer has waited so long before anyone is stopped for it */
     uint32_t victims_max;           /* stopped for one claimer; <= 64 */
+    uint32_t serve_max;             /* replicas on these GPUs (the shared pool), by replica index; 0: GPUs are for jobs alone */
+    uint32_t serve_flavors;         /* bits: flavors that replicas may stand on */
     uint32_t reservations_max;      /* gangs that hold a place for the future while others backfill; 0: none */
 };
 
@@ -62,7 +64,7 @@ struct job_view {
 };
 struct jobs_totals {
     uint64_t submitted, refused, started, succeeded, failed, cancelled, lost;
-    uint64_t reclaims, preempts, notices; /* JOB_STOPs said */
+    uint64_t reclaims, preempts, notices, serving_stops; /* JOB_STOPs said */
     uint64_t claims_failed;         /* jobs were stopped for one that then could not start: a GPU was lost, a limit changed */
     uint64_t base_loads, base_drops, base_hits; /* placements that found their base there */
     uint64_t pending, running;
@@ -76,11 +78,30 @@ int64_t jobs_wakeup_at_ns(const struct jobs *jobs);
 void jobs_check(const struct jobs *jobs);
 uint64_t jobs_digest(const struct jobs *jobs);
 
+/* Replicas of the shared pool, for scale.c. Each is a claim on whole GPUs that nobody takes back; it belongs to the platform,
+ * asks no quota and goes before all jobs. What they say is in `out`: REPLICA_START when its GPUs are its own and its base is
+ * there, JOB_STOP for those that must leave first, REPLICA_DRAIN. */
+struct serve_ask {
+    replica_id replica;
+    base_id base;                   /* known, and laid out over `gpus` GPUs */
+    uint16_t gpus;
+    uint64_t bytes;                 /* on each, beside the base */
+};
+void jobs_serve_begin(struct jobs *jobs, int64_t at_ns, const struct serve_ask *ask, uint64_t *said, struct fleet_commands *out);
+/* No longer wanted, and not yet started. */
+void jobs_serve_withdraw(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t *said, struct fleet_commands *out);
+void jobs_serve_up(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t *said, struct fleet_commands *out);
+void jobs_serve_drain(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t *said, struct fleet_commands *out);
+/* Drained, lost or never come: its GPUs are free. */
+void jobs_serve_gone(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t *said, struct fleet_commands *out);
+
 /* state JOB_FREE: not known. */
 struct job_view jobs_view(const struct jobs *jobs, job_id job);
 /* The sentence of a code. */
 const char *job_wait_text(enum job_wait wait);
 struct jobs_totals jobs_totals(const struct jobs *jobs);
+/* A charge of the host's own, such as storage, after the last event: it is no decision, and no part of the digest's history. */
+void jobs_book(struct jobs *jobs, uint32_t account, enum charge_component component, int64_t amount_nano);
 /* Closes the books at at_ns (>= every event's): read accounts after it. */
 const struct ledger *jobs_settle(struct jobs *jobs, int64_t at_ns);
 const struct devices *jobs_devices(const struct jobs *jobs);

@@ -72,6 +72,8 @@ static void check_claimers(const struct jobs *jobs)
 
     for (uint32_t i = 0; i < jobs->claimers_count; i++)
         victims += jobs->jobs[jobs->claimers[i]].victims_left;
+    for (uint32_t i = 0; i < jobs->config.serve_max; i++)
+        victims += jobs->jobs[jobs->config.jobs_max + i].victims_left;
     for (uint32_t slot = 0; slot < jobs->config.jobs_max; slot++)
         victims -= jobs->jobs[slot].state != JOB_FREE && jobs->jobs[slot].claimer != NONE_INDEX;
     check(victims == 0);
@@ -118,6 +120,7 @@ void jobs_check(const struct jobs *jobs)
     check_quota(jobs);
     check_claimers(jobs);
     check_totals(jobs);
+    serve_check(jobs);
 }
 
 uint64_t jobs_digest(const struct jobs *jobs)
@@ -129,6 +132,7 @@ uint64_t jobs_digest(const struct jobs *jobs)
     digest = hash_fold(digest, ledger_digest(jobs->ledger));
     digest = hash_fold(digest, (uint64_t)jobs->claimers_count << 32 | jobs->reserved_count);
     digest = hash_fold(digest, (uint64_t)jobs->wakeup_at_ns);
+    digest = serve_digest(jobs, digest);
     for (uint32_t i = 0; i < jobs->tenants_count; i++)
         for (uint32_t at = jobs->tenants[jobs->tenants_active[i]].classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next)
             digest = hash_fold(digest, jobs->classes[at].head ^ jobs->classes[at].count);

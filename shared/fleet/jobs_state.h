@@ -1,6 +1,6 @@
 /* What the job scheduler keeps. Only its own files include it: jobs.c (a job's life), hold.c (what a claim on GPUs changes),
  * pending.c (who waits, in what order), cycle.c (who starts), reclaim.c (who is stopped for whom), reserve.c (gangs and
- * backfill), jobs_views.c, jobs_check.c. */
+ * backfill), serve.c (replicas among the jobs), jobs_views.c, jobs_check.c. */
 #ifndef FLEET_JOBS_STATE_H
 #define FLEET_JOBS_STATE_H
 
@@ -51,6 +51,7 @@ struct job {
     bool reserved;              /* GPUs are kept for it from some instant on */
     bool clear;                 /* memory is cleared before it starts */
     struct devices_place place; /* while it holds GPUs; of a claimer, or with a reservation: what is kept for it */
+    replica_id replica;         /* STAGE_SERVE */
     uint32_t running_prev, running_next; /* its tenant's jobs that hold GPUs, the most recent first */
 };
 
@@ -151,10 +152,14 @@ struct jobs {
     bool cycle_due;             /* a cycle was cut short by the limit of commands */
     bool leave_due;             /* so was telling jobs to leave GPUs that will be gone */
     struct jobs_totals totals;
+    uint64_t bytes_largest;     /* of any GPU, slice and node that was ever there: what is gone may come back */
+    uint64_t slice_largest;
+    uint32_t gang_largest;
     struct devices *devices;
     struct quota *quota;
     struct ledger *ledger;
-    struct job *jobs;           /* [jobs_max] by slot */
+    struct job *jobs;           /* [jobs_max] by slot, and [serve_max] replicas behind them */
+    uint32_t serve_waiting;     /* replicas that wait for GPUs */
     struct pending_class *classes; /* [jobs_max] */
     struct pending_shape *shapes;  /* [jobs_max] */
     struct pending_kind *kinds;    /* [jobs_max] */
@@ -231,7 +236,26 @@ void holding_drop(struct jobs *jobs, uint32_t holding);
 void holding_ready(struct jobs *jobs, uint32_t holding);
 void tell_unused(struct jobs *jobs, uint32_t tenant);
 
+/* Of a replica: GPUs alone, no quota. */
+void serve_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place *place);
+void serve_leave_place(struct jobs *jobs, uint32_t slot);
+
+/* serve.c */
+/* Replicas that wait go before all jobs. */
+void serve_run(struct jobs *jobs);
+/* Its GPUs or its base did not come: it waits again. */
+void serve_requeue(struct jobs *jobs, uint32_t slot);
+void serve_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason);
+/* What is kept on GPUs that take no more work is kept no longer. */
+void serve_unkeep_closed(struct jobs *jobs);
+void serve_check(const struct jobs *jobs);
+uint64_t serve_digest(const struct jobs *jobs, uint64_t digest);
+
 /* jobs.c */
+void jobs_enter(struct jobs *jobs, int64_t at_ns, uint64_t *said, struct fleet_commands *out);
+void jobs_leave(struct jobs *jobs);
+bool jobs_closed(const struct jobs *jobs, const struct devices_place *place);
+void jobs_after_release(struct jobs *jobs);
 void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int64_t by_ns);
 
 /* reclaim.c */
@@ -240,6 +264,10 @@ void claims_run(struct jobs *jobs, uint32_t only_class);
 void claim_victim_left(struct jobs *jobs, uint32_t slot);
 /* Claimers whose victims have left start on what was kept for them, before anybody else is looked at. */
 void claims_let_in(struct jobs *jobs);
+/* Stops jobs for a replica, whatever their tenants' quotas. False: nobody may be, or not yet. */
+bool claim_for_serving(struct jobs *jobs, uint32_t slot);
+/* Those who are being stopped for it leave for nobody. */
+void claim_release_victims(struct jobs *jobs, uint32_t slot);
 /* Nobody is stopped for it any more; those who are being stopped are not asked to go on: their checkpoints are made. */
 void claim_forget(struct jobs *jobs, uint32_t slot);
 /* Something has changed that may make stopping somebody possible. */

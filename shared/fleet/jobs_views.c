@@ -101,6 +101,11 @@ struct jobs_totals jobs_totals(const struct jobs *jobs)
     return jobs->totals;
 }
 
+void jobs_book(struct jobs *jobs, uint32_t account, enum charge_component component, int64_t amount_nano)
+{
+    ledger_book(jobs->ledger, account, component, amount_nano);
+}
+
 const struct ledger *jobs_settle(struct jobs *jobs, int64_t at_ns)
 {
     ledger_settle(jobs->ledger, at_ns);

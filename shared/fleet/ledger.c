@@ -1,5 +1,5 @@
-/* The ledger's events. Each brings its GPU to the present (one product: price times time), lets those pay whose share is
- * about to change, and changes it; whoever is not touched owes by the integrals and pays later. */
+/* The ledger's events. Each brings its GPU to the present (one product: price times time), lets those pay whose share
+ * is about to change, and changes it; whoever is not touched owes by the integrals and pays later. */
 #include "fleet/ledger_state.h"
 
 #define CLAIMS_PER_GPU 16
@@ -151,15 +151,17 @@ static uint128 part_take(uint128 rise, int64_t share, uint64_t *carry)
 static void claim_pay(struct ledger *ledger, const struct ledger_gpu *gpu, struct ledger_claim *claim)
 {
     uint128 rise = gpu->running - claim->from;
+    uint128 memory_atto;
+    uint128 compute_atto;
 
     claim->from = gpu->running;
     if (rise == 0)
         return;
     check(rise < (uint128)1 << 97);
-    ledger_amount_add(ledger, claim->tenant, CHARGE_EXCLUSIVE, part_take(rise, claim->memory_share, &claim->memory_carry),
-                      claim->borrowed);
-    ledger_amount_add(ledger, claim->tenant, CHARGE_COMPUTE, part_take(rise, claim->compute_share, &claim->compute_carry),
-                      claim->borrowed);
+    memory_atto = part_take(rise, claim->memory_share, &claim->memory_carry);
+    compute_atto = part_take(rise, claim->compute_share, &claim->compute_carry);
+    ledger_amount_add(ledger, claim->tenant, CHARGE_EXCLUSIVE, memory_atto, claim->borrowed);
+    ledger_amount_add(ledger, claim->tenant, CHARGE_COMPUTE, compute_atto, claim->borrowed);
 }
 
 static void splits_turn(struct ledger_gpu *gpu, struct ledger_base *base)
@@ -169,12 +171,14 @@ static void splits_turn(struct ledger_gpu *gpu, struct ledger_base *base)
         accumulator_turn(&gpu->wait, gpu->loading, WHOLE, gpu->waiting);
 }
 
-static void sharer_pay(struct ledger *ledger, struct ledger_gpu *gpu, struct ledger_base *base, struct ledger_sharer *sharer)
+static void sharer_pay(struct ledger *ledger, struct ledger_gpu *gpu, struct ledger_base *base,
+                       struct ledger_sharer *sharer)
 {
     bool borrowed = sharer->claims_borrowed == sharer->claims;
 
     splits_turn(gpu, base);
-    ledger_amount_add(ledger, sharer->tenant, CHARGE_RESIDENCY, base->residency.atto - sharer->residency_from, borrowed);
+    ledger_amount_add(ledger, sharer->tenant, CHARGE_RESIDENCY, base->residency.atto - sharer->residency_from,
+                      borrowed);
     sharer->residency_from = base->residency.atto;
     if (base->loading) {
         ledger_amount_add(ledger, sharer->tenant, CHARGE_LOADING, gpu->wait.atto - sharer->loading_from, borrowed);
@@ -209,7 +213,8 @@ static uint32_t sharer_find(const struct ledger *ledger, const struct ledger_bas
     return i;
 }
 
-static void base_join(struct ledger *ledger, struct ledger_gpu *gpu, struct ledger_base *base, const struct ledger_claim *claim)
+static void base_join(struct ledger *ledger, struct ledger_gpu *gpu, struct ledger_base *base,
+                      const struct ledger_claim *claim)
 {
     uint32_t i = sharer_find(ledger, base, claim->tenant);
     struct ledger_sharer *sharer;
@@ -228,7 +233,8 @@ static void base_join(struct ledger *ledger, struct ledger_gpu *gpu, struct ledg
     sharer->claims_borrowed += claim->borrowed;
 }
 
-static void base_leave(struct ledger *ledger, struct ledger_gpu *gpu, struct ledger_base *base, const struct ledger_claim *claim)
+static void base_leave(struct ledger *ledger, struct ledger_gpu *gpu, struct ledger_base *base,
+                       const struct ledger_claim *claim)
 {
     uint32_t i = sharer_find(ledger, base, claim->tenant);
     struct ledger_sharer *sharer;
@@ -309,7 +315,8 @@ static void price_check(int64_t price_nano_per_hour)
     check(price_nano_per_hour < INT64_C(1) << 46); /* 70,000 an hour */
 }
 
-void ledger_gpu_up(struct ledger *ledger, uint32_t gpu_index, int64_t at_ns, int64_t price_nano_per_hour, uint64_t bytes)
+void ledger_gpu_up(struct ledger *ledger, uint32_t gpu_index, int64_t at_ns, int64_t price_nano_per_hour,
+                   uint64_t bytes)
 {
     struct ledger_gpu *gpu = gpu_of(ledger, gpu_index);
 
@@ -392,7 +399,8 @@ static int64_t compute_share(const struct ledger *ledger, uint32_t compute_milli
     return (int64_t)(1000 - ledger->config.memory_milli) * compute_milli * (WHOLE / 1000000);
 }
 
-void ledger_base_on(struct ledger *ledger, uint32_t gpu_index, int64_t at_ns, uint16_t base_index, uint64_t bytes, bool loading)
+void ledger_base_on(struct ledger *ledger, uint32_t gpu_index, int64_t at_ns, uint16_t base_index, uint64_t bytes,
+                    bool loading)
 {
     struct ledger_gpu *gpu = gpu_of(ledger, gpu_index);
     struct ledger_base *base;
@@ -445,8 +453,8 @@ void ledger_base_off(struct ledger *ledger, uint32_t gpu_index, int64_t at_ns, u
     gpu_close(ledger, gpu);
 }
 
-void ledger_claim_on(struct ledger *ledger, uint32_t gpu_index, int64_t at_ns, uint32_t job, uint32_t tenant, uint16_t base_index,
-                     uint64_t bytes, uint32_t compute_milli, bool borrowed)
+void ledger_claim_on(struct ledger *ledger, uint32_t gpu_index, int64_t at_ns, uint32_t job, uint32_t tenant,
+                     uint16_t base_index, uint64_t bytes, uint32_t compute_milli, bool borrowed)
 {
     struct ledger_gpu *gpu = gpu_of(ledger, gpu_index);
     struct ledger_claim *claim;

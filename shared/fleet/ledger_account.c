@@ -1,7 +1,7 @@
 /* The ledger's accounts: amounts, discounts, the idle money of the whole fleet, and settling. */
 #include "fleet/ledger_state.h"
 
-/* Returns by how many whole units the amount grew. */
+/* Returns by how many whole nano the amount grew. */
 static int64_t amount_grow(struct amount *amount, uint128 atto)
 {
     uint128 whole = atto < UINT64_MAX ? (uint64_t)atto / (uint64_t)ATTO_PER_NANO : atto / (uint64_t)ATTO_PER_NANO;
@@ -29,7 +29,8 @@ static int64_t discount_of(const struct ledger *ledger, int64_t nano)
     return nano - (int64_t)((uint128)(uint64_t)nano * ledger->config.usage_factor_milli / 1000);
 }
 
-void ledger_amount_add(struct ledger *ledger, uint32_t account, enum charge_component component, uint128 atto, bool borrowed)
+void ledger_amount_add(struct ledger *ledger, uint32_t account, enum charge_component component, uint128 atto,
+                       bool borrowed)
 {
     struct ledger_account *to = &ledger->accounts[account];
     int64_t discount;
@@ -57,8 +58,8 @@ void ledger_book(struct ledger *ledger, uint32_t account, enum charge_component 
     ledger->bill_nano = nano_add(ledger->bill_nano, amount_nano);
 }
 
-/* All idle money, but no more than the unused thousandths would cost at the mean price. The limits on prices (2^46), GPUs (2^20)
- * and unused thousandths (2^40) keep the product within 128 bits. */
+/* All idle money, but no more than the unused thousandths would cost at the mean price. The limits on prices (2^46),
+ * GPUs (2^20) and unused thousandths (2^40) keep the product within 128 bits. */
 uint128 ledger_reserved_rate(const struct ledger *ledger)
 {
     uint128 most;
@@ -131,8 +132,8 @@ int64_t ledger_gpu_bill(const struct ledger_gpu *gpu)
     return (int64_t)bill;
 }
 
-/* The platform's IDLE is what is left of the bill. Each F rounds down, so it may be short of less than a unit a GPU; no part
- * of a GPU exceeds its F, so the unused reservations have at least what is missing. */
+/* The platform's IDLE is what is left of the bill. Each F rounds down, so it may be short of less than a nano a GPU;
+ * no part of a GPU exceeds its F, so the unused reservations have at least what is missing. */
 static void remainder_book(struct ledger *ledger)
 {
     uint32_t platform = ledger->config.tenants_max;

@@ -178,13 +178,18 @@ uint64_t ledger_digest(const struct ledger *ledger)
     return digest;
 }
 
+static uint128 remainder_of(uint64_t total, int64_t part_weight, uint128 weight)
+{
+    return (uint128)total * (uint64_t)part_weight % weight;
+}
+
 /* The remainders above `limit`. */
 static uint32_t remainders_above(uint64_t total, const int64_t *weights, uint32_t count, uint128 weight, uint128 limit)
 {
     uint32_t above = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        above += (uint128)total * (uint64_t)weights[i] % weight > limit;
+        above += remainder_of(total, weights[i], weight) > limit;
     return above;
 }
 
@@ -210,8 +215,8 @@ void ledger_split(int64_t total, const int64_t *weights, uint32_t count, uint32_
         ret_parts[sink] = total;
         return;
     }
-    /* Fewer than `count` units are left. The smallest limit that at most so many remainders exceed: those have one each, and
-     * what is still left goes to remainders equal to the limit, in order. */
+    /* Fewer than `count` units are left. The smallest limit that at most so many remainders exceed: those have one
+     * each, and what is still left goes to remainders equal to the limit, in order. */
     high = weight;
     while (low < high) {
         uint128 middle = low + (high - low) / 2;
@@ -223,7 +228,7 @@ void ledger_split(int64_t total, const int64_t *weights, uint32_t count, uint32_
     }
     ties = size - given - remainders_above(size, weights, count, weight, low);
     for (uint32_t i = 0; i < count; i++) {
-        uint128 remainder = (uint128)size * (uint64_t)weights[i] % weight;
+        uint128 remainder = remainder_of(size, weights[i], weight);
 
         if (remainder > low) {
             ret_parts[i]++;

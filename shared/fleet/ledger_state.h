@@ -114,7 +114,8 @@ struct ledger {
 };
 
 /* ledger_account.c */
-void ledger_amount_add(struct ledger *ledger, uint32_t account, enum charge_component component, uint128 atto, bool borrowed);
+void ledger_amount_add(struct ledger *ledger, uint32_t account, enum charge_component component, uint128 atto,
+                       bool borrowed);
 void ledger_idle_turn(struct ledger *ledger, int64_t at_ns);
 void ledger_idle_rate_set(struct ledger *ledger);
 uint128 ledger_reserved_rate(const struct ledger *ledger);
@@ -123,7 +124,7 @@ int64_t ledger_gpu_bill(const struct ledger_gpu *gpu);
 /* ledger.c: a GPU is brought to the present, and all on it pay. */
 void ledger_gpu_pay(struct ledger *ledger, struct ledger_gpu *gpu);
 
-/* Sums stay below 2^63 units: an account that wrapped would be money made from nothing. */
+/* Sums stay below 2^63 nano: an account that wrapped would be money made from nothing. */
 static inline int64_t nano_add(int64_t a, int64_t b)
 {
     int64_t sum;

@@ -10,7 +10,8 @@
     X(tenants_max, uint32_t) X(cohorts_max, uint32_t) X(bases_max, uint32_t) X(nodes_max, uint32_t) \
     X(holdings_max, uint32_t) X(flavors_max, uint32_t) X(spot_flavors, uint32_t) X(sharers_max, uint32_t) \
     X(half_life_ns, int64_t) X(usage_factor_milli, uint32_t) X(payback_milli, uint32_t) \
-    X(preempt_delay_ns, int64_t) X(victims_max, uint32_t) X(reservations_max, uint32_t)
+    X(preempt_delay_ns, int64_t) X(victims_max, uint32_t) X(reservations_max, uint32_t) \
+    X(serve_max, uint32_t) X(serve_flavors, uint32_t)
 
 static void jobs_config_pack(struct journal_words *words, const struct jobs_config *config)
 {
@@ -55,6 +56,7 @@ void fleet_config_pack(struct journal_words *words, const struct fleet_config *c
     FLEET_FIELDS(X)
 #undef X
     journal_put_name(words, config->route->name);
+    journal_put_name(words, config->scale != NULL ? config->scale->name : "");
     jobs_config_pack(words, &config->jobs);
 }
 
@@ -68,6 +70,10 @@ enum status fleet_config_unpack(struct journal_words *words, struct fleet_config
 #undef X
     journal_take_name(words, name);
     config.route = route_policy_find(name);
+    journal_take_name(words, name);
+    config.scale = name[0] == '\0' ? NULL : scale_policy_find(name);
+    if (name[0] != '\0' && config.scale == NULL)
+        return STATUS_NOT_FOUND;
     if (config.route == NULL || jobs_config_unpack(words, &config.jobs) != STATUS_OK)
         return STATUS_NOT_FOUND;
     *ret_config = config;

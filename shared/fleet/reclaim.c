@@ -33,6 +33,8 @@ static bool eligible_in_time(const struct jobs *jobs, const struct claim *claim,
 
     if (victim->state != JOB_RUNNING || (victim->flags & JOB_PREEMPTIBLE) == 0 || (claim->ask.flavors >> victim->flavor & 1) == 0)
         return false;
+    if (job->stage == STAGE_SERVE)
+        return true;
     if (victim->tenant == job->tenant)
         return victim->priority < job->priority; /* I7: it would be ordered after the claimer */
     if ((claim->own_flavors >> victim->flavor & 1) == 0)
@@ -148,7 +150,7 @@ static bool lend_leaving(struct jobs *jobs, struct loans *loans, const struct vi
         for (uint32_t k = 0; k < i; k++)
             seen = seen || jobs->jobs[victims->slots[k]].tenant == tenant;
         for (uint32_t at = jobs->tenants[tenant].running_head; !seen && at != NONE_INDEX; at = jobs->jobs[at].running_next)
-            if (jobs->jobs[at].state == JOB_STOPPING && jobs->jobs[at].claimer == NONE_INDEX)
+            if (jobs->jobs[at].state == JOB_STOPPING && (jobs->jobs[at].claimer == NONE_INDEX || jobs->jobs[at].claimer >= jobs->config.jobs_max))
                 fine = fine && lend(jobs, loans, &jobs->jobs[at]);
     }
     return fine;
@@ -188,6 +190,9 @@ static bool lawful(struct jobs *jobs, const struct claim *claim, const struct vi
     struct loans loans;
     bool fine;
 
+    /* Serving takes what it needs: quotas are of what it leaves. */
+    if (claim->job->stage == STAGE_SERVE)
+        return true;
     loans.count = 0;
     fine = lawful_with(jobs, &loans, claim, victims, place);
     while (loans.count-- > 0)
@@ -310,7 +315,7 @@ static void nodes_with_victims(struct jobs *jobs, const struct claim *claim, str
     uint32_t node = jobs->claim_node;
 
     ret->count = 0;
-    if (claim->own_flavors == 0) {
+    if (claim->own_flavors == 0 && claim->job->stage != STAGE_SERVE) {
         for (uint32_t at = jobs->tenants[claim->job->tenant].running_head; at != NONE_INDEX && scanned < NODES_SCANNED;
              at = jobs->jobs[at].running_next)
             if (eligible_in_time(jobs, claim, &jobs->jobs[at]))
@@ -380,22 +385,29 @@ static void carry_out(struct jobs *jobs, uint32_t slot, const struct victims *vi
     }
 }
 
-/* No claimer any more; its quota stays taken. */
-static void claim_close(struct jobs *jobs, uint32_t slot)
+void claim_release_victims(struct jobs *jobs, uint32_t slot)
 {
     struct job *job = &jobs->jobs[slot];
-    uint32_t last = jobs->claimers[--jobs->claimers_count];
     uint32_t at;
 
     for (uint16_t gpu = 0; gpu < 16; gpu++)
         for (uint32_t i = 0; (at = devices_job_at(jobs->devices, job->victims_node, gpu, i)) != NONE_INDEX; i++)
             if (jobs->jobs[at].claimer == slot)
                 jobs->jobs[at].claimer = NONE_INDEX;
+    job->victims_left = 0;
+}
+
+/* No claimer any more; its quota stays taken. */
+static void claim_close(struct jobs *jobs, uint32_t slot)
+{
+    struct job *job = &jobs->jobs[slot];
+    uint32_t last = jobs->claimers[--jobs->claimers_count];
+
+    claim_release_victims(jobs, slot);
     jobs->claimers[job->claimer_at] = last;
     jobs->jobs[last].claimer_at = job->claimer_at;
     job->claimer_at = NONE_INDEX;
     jobs->tenants[job->tenant].claimed_milli[job->flavor] -= job->quota_milli;
-    job->victims_left = 0;
     devices_unearmark(jobs->devices, slot);
 }
 
@@ -600,4 +612,30 @@ void claims_run(struct jobs *jobs, uint32_t only_class)
             order_push(jobs, class, rank);
         }
     }
+}
+
+bool claim_for_serving(struct jobs *jobs, uint32_t slot)
+{
+    struct job *job = &jobs->jobs[slot];
+    struct claim claim = {.job = job, .ask = ask_of(jobs, job)};
+    struct victims victims = {0};
+    struct devices_place place;
+
+    claim.ask.flavors = jobs->config.serve_flavors;
+    claim.ask.end_estimate_ns = NEVER_NS;
+    if (!plan(jobs, &claim, &victims, &place))
+        return false;
+    if (!jobs_has_room(jobs, victims.count)) {
+        jobs->cycle_due = true;
+        return false;
+    }
+    job->victims_left = victims.count;
+    job->victims_node = jobs->jobs[victims.slots[0]].place.node;
+    job->place = place;
+    devices_earmark(jobs->devices, place.node, place.gpu_mask, slot, 0);
+    for (uint32_t i = 0; i < victims.count; i++) {
+        jobs->jobs[victims.slots[i]].claimer = slot;
+        job_stop(jobs, victims.slots[i], JOB_STOP_SHARED_POOL, NEVER_NS);
+    }
+    return true;
 }

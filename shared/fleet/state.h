@@ -1,5 +1,5 @@
 /* What the fleet core keeps. Only the files of this folder include it: fleet.c (steps), rate.c (how hot an adapter is),
- * residency.c (who holds it), check.c (invariants and digest). */
+ * residency.c (who holds it), scale.c (how many replicas), check.c (invariants and digest). */
 #ifndef FLEET_STATE_H
 #define FLEET_STATE_H
 
@@ -44,7 +44,45 @@ struct fleet_request {
 struct fleet_member {
     uint64_t lost_at;       /* `losses` when it last went down; 0: never */
     uint32_t request_first; /* slot, NONE_INDEX when it has none */
+    uint32_t generation_next; /* of the next one that is asked for under this index */
+    uint16_t scale_base;    /* whose index it is; NO_SCALE: nobody's */
+    uint8_t scale_state;    /* enum scale_state */
     bool known;             /* it was up once: `generation` is its last */
+};
+
+#define NO_SCALE UINT16_MAX
+enum scale_state {
+    SCALE_DOWN,
+    SCALE_WAITING,  /* SHARED: for GPUs, or for the base to come */
+    SCALE_STARTING,
+    SCALE_UP,
+    SCALE_DRAINING,
+    SCALE_STATE_COUNT
+};
+
+/* A base whose replicas come and go. */
+struct fleet_scale {
+    uint64_t bytes;
+    int64_t up_ns;
+    int64_t down_ns;
+    int64_t look_at_ns;      /* the next look at its load */
+    int64_t looked_at_ns;    /* the last one; -1: none yet */
+    int64_t area_at_ns;      /* `area` is up to here */
+    int64_t above_since_ns;  /* the policy has wanted more since; NEVER_NS: it does not */
+    int64_t below_since_ns;
+    uint64_t area;           /* integral of the pool's outstanding since the last look, in request-nanoseconds */
+    uint64_t mean_milli;     /* smoothed outstanding */
+    uint32_t target_milli;
+    uint32_t up_milli;
+    uint32_t down_milli;
+    uint32_t counts[SCALE_STATE_COUNT]; /* of its indexes, by state */
+    uint16_t floor;
+    uint16_t ceiling;
+    uint16_t first;
+    uint16_t indexes;        /* first .. first + indexes - 1 are its own */
+    uint16_t tp;
+    uint16_t flags;
+    bool known;
 };
 
 struct fleet {
@@ -69,6 +107,10 @@ struct fleet {
     uint64_t *host_scratch;         /* [replica_words] of the request being routed */
     struct fleet_request *requests; /* [requests_max], by slot */
     struct jobs *jobs;              /* NULL: none are scheduled */
+    struct fleet_scale *scales;     /* [bases_max] */
+    uint16_t *scaled;               /* [bases_max] the bases that scale, in the order they were told */
+    uint32_t scaled_count;
+    int64_t scale_at_ns;            /* the earliest look; NEVER_NS */
 };
 
 /* rate.c */
@@ -87,6 +129,26 @@ void residency_retire(struct fleet *fleet, adapter_id adapter);
 /* NULL where nothing is known of this version. Valid until the next call. */
 const uint64_t *residency_gpu_bits(struct fleet *fleet, adapter_id adapter);
 const uint64_t *residency_host_bits(struct fleet *fleet, adapter_id adapter);
+
+/* fleet.c */
+struct fleet_command *fleet_say(struct fleet *fleet, struct fleet_commands *out, enum fleet_command_kind kind);
+void fleet_remember(struct fleet *fleet, const struct fleet_command *command);
+/* No request is routed to it any more. */
+void fleet_leave_pool(struct fleet *fleet, uint32_t replica);
+
+/* scale.c */
+void scale_event(struct fleet *fleet, const struct fleet_event *event);
+void scale_tick(struct fleet *fleet, struct fleet_commands *out);
+/* The pool's outstanding is about to change. */
+void scale_note(struct fleet *fleet, uint32_t base);
+void scale_replica_up(struct fleet *fleet, const struct fleet_event *event);
+/* False: it was not up, its start has failed. */
+bool scale_replica_down(struct fleet *fleet, const struct fleet_event *event);
+/* Commands `from` on were said by jobs: replicas of the shared pool start and drain by them. */
+void scale_hear(struct fleet *fleet, const struct fleet_commands *out, uint32_t from);
+bool scale_is_shared(const struct fleet *fleet, replica_id replica);
+void scale_check(const struct fleet *fleet);
+uint64_t scale_digest(const struct fleet *fleet, uint64_t digest);
 
 /* A report may be of an incarnation that is gone by now; such words are late, not wrong. */
 static inline bool replica_is_live(const struct fleet *fleet, replica_id id)

@@ -1,5 +1,5 @@
 /* Bytes and FLOPs of a model, its adapters, its KV cache and its training: ONE formula for the simulator, the policies
- * and the trainers. Every function is pure. Sources: spec section 2; Kaplan et al. 2020 (2 FLOPs a parameter and token
+ * and the trainers. Every function is pure. Sources: Kaplan et al. 2020 (2 FLOPs a parameter and token
  * forward, 4 backward); Hu et al. 2021 (LoRA: r * (d_in + d_out) parameters a matrix).
  * tp: tensor-parallel degree, >= 1; figures "a GPU" are ceilings of the share.
  * Of an averaged shape only the adapter's figures exist; asking for another is a mistake (checked). */

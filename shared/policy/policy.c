@@ -7,7 +7,8 @@
     X(queue, QUEUE_POLICIES, "Which request goes next in a replica?")   \
     X(route, ROUTE_POLICIES, "Which replica takes a request?")          \
     X(order, ORDER_POLICIES, "Which job goes next?")                    \
-    X(place, PLACE_POLICIES, "Where does a job run?")
+    X(place, PLACE_POLICIES, "Where does a job run?")                   \
+    X(scale, SCALE_POLICIES, "How many replicas serve a base?")
 
 #define NAME(question, name) &question##_##name,
 #define EVICT(name) NAME(evict, name)
@@ -15,11 +16,13 @@
 #define ROUTE(name) NAME(route, name)
 #define ORDER(name) NAME(order, name)
 #define PLACE(name) NAME(place, name)
+#define SCALE(name) NAME(scale, name)
 static const struct evict_policy *const evict_policies[] = {EVICT_POLICIES(EVICT)};
 static const struct queue_policy *const queue_policies[] = {QUEUE_POLICIES(QUEUE)};
 static const struct route_policy *const route_policies[] = {ROUTE_POLICIES(ROUTE)};
 static const struct order_policy *const order_policies[] = {ORDER_POLICIES(ORDER)};
 static const struct place_policy *const place_policies[] = {PLACE_POLICIES(PLACE)};
+static const struct scale_policy *const scale_policies[] = {SCALE_POLICIES(SCALE)};
 
 #define X(question, list, asks)                                                     \
     const struct question##_policy *question##_policy_find(const char *name)        \

@@ -1,5 +1,5 @@
 /* The fleet core's host. */
-#include "engine/internal.h"
+#include "engine/jobs.h"
 
 void fleet_deliver(struct sim *sim, struct fleet_event *event)
 {
@@ -47,6 +47,14 @@ static void perform(void *self, const struct fleet_event *event, const struct fl
     case FLEET_COMMAND_JOB_STOP:
     case FLEET_COMMAND_BASE_LOAD:
     case FLEET_COMMAND_BASE_DROP:
+        jobs_perform(sim, command);
+        break;
+    case FLEET_COMMAND_REPLICA_START:
+        replica_start(sim, command);
+        break;
+    case FLEET_COMMAND_REPLICA_DRAIN:
+        replica_drain(sim, command);
+        break;
     case FLEET_COMMAND_NONE:
     case FLEET_COMMAND_COUNT:
         check(false && "a fleet core said nothing that exists");
@@ -67,7 +75,8 @@ void fleet_residency(struct sim *sim, uint32_t replica, uint32_t node, adapter_i
 
     memset(&event, 0, sizeof(event));
     event.kind = FLEET_EVENT_RESIDENCY;
-    event.residency.replica = replica_id_make(0, replica);
+    if (tier == TIER_GPU)
+        event.residency.replica = replica_id_of(&sim->replicas[replica]);
     event.residency.adapter = adapter;
     event.residency.node.value = (uint16_t)node;
     event.residency.tier = (uint16_t)tier;
@@ -78,13 +87,16 @@ void fleet_residency(struct sim *sim, uint32_t replica, uint32_t node, adapter_i
 void fleet_reports(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->replicas_count; i++) {
-        const struct sim_replica *replica = &sim->replicas[i];
-        struct replica_state state = replica_state(replica->core);
+        struct sim_replica *replica = &sim->replicas[i];
+        struct replica_state state;
         struct fleet_event event;
 
+        if (!replica->up)
+            continue;
+        state = replica_state(replica->core);
         memset(&event, 0, sizeof(event));
         event.kind = FLEET_EVENT_REPLICA_STATE;
-        event.replica_state.replica = replica_id_make(0, i);
+        event.replica_state.replica = replica_id_of(replica);
         event.replica_state.waiting = state.waiting;
         event.replica_state.kv_free_permille =
             (uint32_t)(1000 - run_kv_blocks(replica, &state) * 1000 / replica->kv_blocks);

@@ -16,12 +16,16 @@
 #include "replica/replica.h"
 #include "workload/source.h"
 
+struct sim_jobs;
+
 TURN(replica)
 TURN(node)
 TURN(fleet)
 
 enum actor_kind { ACTOR_STEP, ACTOR_COPY, ACTOR_STORE, ACTOR_FETCH, ACTOR_LOAD, ACTOR_TIMEOUT, ACTOR_REPORT, ACTOR_SAMPLE,
-                  ACTOR_ARRIVAL, ACTOR_REPLICA_TICK, ACTOR_NODE_TICK, ACTOR_FLEET_TICK };
+                  ACTOR_ARRIVAL, ACTOR_REPLICA_TICK, ACTOR_NODE_TICK, ACTOR_FLEET_TICK,
+                  ACTOR_JOB, ACTOR_BASE, ACTOR_BASE_DISK, ACTOR_BASE_STORE, ACTOR_FAULT, ACTOR_SPOT, ACTOR_JOB_ARRIVAL,
+                  ACTOR_UPGRADE, ACTOR_REPLICA };
 #define ACTOR_INDEX_BITS 20
 
 enum request_phase { PHASE_FREE, PHASE_WAITING, PHASE_PREFILL, PHASE_DECODE, PHASE_LOST };
@@ -62,16 +66,20 @@ struct sim_load {
     bool active;
 };
 
-/* What is known of the adapter in a GPU slot, and how it came: blame looks back at it. */
-struct sim_slot {
+/* What a step pays for the adapter in a GPU slot. Every row of every plan looks here, so it is kept small. */
+struct sim_weight {
     uint64_t bytes;
+    uint32_t rank;
+    uint32_t mark;                /* of the plan that last counted it */
+};
+
+/* How the adapter in a GPU slot came: blame looks back at it. */
+struct sim_slot {
     int64_t asked_ns;
     int64_t fetch_from_ns;        /* as in sim_load; both asked_ns when it was in the host tier */
     int64_t fetched_ns;
     int64_t ready_ns;             /* decrypted, verified, in host memory */
     int64_t arrived_ns;
-    uint32_t rank;
-    uint32_t mark;                /* of the plan that last counted it */
 };
 
 /* What a replica did, ever growing; samples take differences. */
@@ -92,6 +100,8 @@ struct sim_run {
     struct step_line line;        /* each further step reads a token more for each decoding row */
     uint64_t kv_tokens;           /* read by the first step */
     int64_t without_prefill_ns;   /* of the first step, had nobody prefilled */
+    int64_t walked_at_ns;         /* when the first `walked_steps` steps had ended: as far as somebody asked */
+    uint32_t walked_steps;
     uint32_t steps;               /* how many this run makes; 0: none in flight */
     uint32_t decode_rows;
     uint32_t prefill_tokens;
@@ -102,6 +112,8 @@ struct sim_run {
 struct sim_replica {
     struct replica *core;
     void *memory;                 /* that the core lives in */
+    size_t memory_bytes;
+    struct replica_config config; /* of the core; each start makes a new one */
     struct sim *sim;
     struct replica_host host;
     struct replica_commands commands;
@@ -114,6 +126,7 @@ struct sim_replica {
     struct slots slots;           /* of the core's requests */
     uint32_t *request_of;         /* [requests_max] the fleet's slot by the replica's slot */
     uint32_t *known_version;      /* [adapters_max + 1] version the core was told of; 0: none */
+    struct sim_weight *weights;   /* [entries_max], by GPU slot */
     struct sim_slot *gpu_slots;   /* [entries_max] */
     uint64_t seq;
     uint64_t salt;
@@ -128,8 +141,16 @@ struct sim_replica {
     uint64_t kv_blocks;
     uint64_t slots_capacity;
     uint32_t requests_max;
-    uint32_t block_tokens;
+    uint32_t block_shift;         /* a KV block has 1 << block_shift tokens */
     bool settling;
+    bool up;                      /* known to the fleet; a draining one still is */
+    uint64_t ask_command;         /* the REPLICA_START or REPLICA_DRAIN to answer; 0: none */
+    uint32_t generation;          /* of this stay */
+    int64_t held_from_ns;         /* its GPUs are its own since; while up or starting */
+    int64_t up_from_ns;
+    int64_t sampled_at_ns;
+    uint64_t hits_before;         /* of the cores of earlier stays */
+    uint64_t misses_before;
     struct replica_totals totals;
     struct replica_totals sampled;
     int64_t measured_busy_ns;     /* in the measured window, of steps that were reported */
@@ -189,10 +210,12 @@ struct sim {
     uint32_t replicas_count;
     struct sim_node *nodes;
     uint32_t nodes_count;
+    uint32_t pool_node_first[POOLS_MAX]; /* of the pool's nodes; a shared pool has one for each node of capacity */
 
     struct slots slots;           /* of requests, fleet-wide */
     struct sim_request *requests; /* [requests_max] */
     uint32_t requests_max;
+    uint32_t tenants_max;         /* of requests and of jobs: the same customers */
     uint64_t requests_total;
     uint64_t in_system;
     uint32_t routed_to;           /* what the fleet answered to the REQUEST being delivered; NONE_INDEX: refused */
@@ -215,7 +238,9 @@ struct sim {
     int64_t last_arrival_ns;
     int64_t little_at_ns;
     struct run_facts facts;
+    struct sim_jobs *jobs;        /* NULL: the scenario has none; engine/jobs.h */
     bool failed;                  /* the source could not go on: its message says why */
+    bool journal_failed;          /* a replica's new journal could not be created: said already */
     char journal_dir[1024];       /* of this variant */
     bool warming;                 /* the host tier is being filled before the run: no time passes */
     uint64_t warming_command;     /* the FETCH to answer */
@@ -246,16 +271,33 @@ void replica_load_lost(struct sim *sim, uint32_t load);
 void replica_loads_fetching(struct sim *sim, uint32_t node, adapter_id adapter, bool given);
 void replica_load_due(struct sim *sim, uint32_t load, uint64_t ordinal);
 
+/* replicas.c: how they come and go */
+void replicas_announce(struct sim *sim);
+/* Opens the journal of this stay, where journals are written. */
+enum status replica_record(struct sim_replica *replica);
+void replica_start(struct sim *sim, const struct fleet_command *command);
+void replica_drain(struct sim *sim, const struct fleet_command *command);
+/* The replica's core has said so. */
+void replica_drained(struct sim_replica *replica);
+/* What was asked of it is done: it is up, or gone. */
+void replica_due(struct sim *sim, uint32_t index, uint64_t command);
+/* The end of the run: what those that are up held until now. */
+void replicas_finish(struct sim *sim, int64_t measured_until_ns);
+static inline replica_id replica_id_of(const struct sim_replica *replica)
+{
+    return replica_id_make(replica->generation, replica->index);
+}
+
 /* replica_run.c: the engine that the simulator pretends to be */
 void run_begin(struct sim_replica *replica, const struct replica_command *command);
 void run_ended(struct sim_replica *replica, uint32_t generation);
 /* Ends what was done by now, and lets the step in flight end alone: before any other event reaches the core. */
 void run_settle(struct sim_replica *replica);
 /* Totals as single steps would have them now, whatever is folded. */
-struct replica_totals run_totals(const struct sim_replica *replica);
+struct replica_totals run_totals(struct sim_replica *replica);
 /* Busy time in the measured window until now, the step in flight included. */
 int64_t run_measured_busy_ns(const struct sim_replica *replica);
-uint64_t run_kv_blocks(const struct sim_replica *replica, const struct replica_state *state);
+uint64_t run_kv_blocks(struct sim_replica *replica, const struct replica_state *state);
 
 /* request.c: a request's life at the host, and where its time went */
 void request_admitted(struct sim_replica *replica, const struct step_row *row);
@@ -269,6 +311,8 @@ void request_leave(struct sim *sim, uint32_t slot, enum request_status status, u
 void request_arrive(struct sim *sim);
 void request_timeout(struct sim *sim, uint32_t slot, uint64_t ordinal);
 void arrival_arm(struct sim *sim);
+/* Versions that nobody will ask for again leave every core. */
+void adapters_retire(struct sim *sim);
 
 /* node_host.c */
 void node_host_init(struct sim_node *node);
@@ -282,7 +326,14 @@ void fleet_deliver(struct sim *sim, struct fleet_event *event);
 void fleet_residency(struct sim *sim, uint32_t replica, uint32_t node, adapter_id adapter, enum tier tier, bool present);
 void fleet_reports(struct sim *sim);
 
+/* Of jobs_publish.c and jobs_host.c, for those who know nothing of jobs. */
+bool base_is_drained(const struct sim *sim, uint32_t base); /* its pools take no more requests */
+/* An adapter came to, or left, a node's memory. */
+void host_memory_changed(struct sim *sim, adapter_id adapter, uint64_t bytes, bool comes);
+
 /* sample.c */
 void sim_sample(struct sim *sim);
+/* Its last sample before it goes. */
+void sim_sample_replica(struct sim_replica *replica);
 
 #endif

@@ -92,6 +92,7 @@ void node_fetch_due(struct sim *sim, uint32_t index, uint64_t ordinal)
     fetch->stage = FETCH_FREE;
     slots_give(&sim->fetch_slots, index);
     fleet_residency(sim, 0, node->index, event.fetched.adapter, TIER_HOST, true);
+    host_memory_changed(sim, event.fetched.adapter, event.fetched.bytes, true);
     node_deliver(node, &event);
 }
 
@@ -118,6 +119,7 @@ static void perform(void *self, const struct node_event *event, const struct nod
         break;
     case NODE_COMMAND_DROP:
         fleet_residency(sim, 0, node->index, command->drop.adapter, TIER_HOST, false);
+        host_memory_changed(sim, command->drop.adapter, command->drop.bytes, false);
         break;
     case NODE_COMMAND_LOST:
         replica_load_lost(sim, (uint32_t)command->lost.want);

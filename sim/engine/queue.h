@@ -9,11 +9,11 @@
 /* What comes first among things that happen at the same nanosecond. */
 enum queue_class { CLASS_PHYSICS, CLASS_FAULT, CLASS_REPORT, CLASS_ARRIVAL, CLASS_TICK };
 
-#define QUEUE_ACTOR_BITS 24
+#define QUEUE_ACTOR_BITS 28
 
 struct queue_entry {
     int64_t at_ns;
-    uint32_t order;   /* class << 24 | actor */
+    uint32_t order;   /* class << QUEUE_ACTOR_BITS | actor */
     uint32_t payload; /* its owner's: a generation, a slot */
     uint64_t ordinal; /* the request's, load's or step's own number */
 };

@@ -143,14 +143,14 @@ void replica_copy_ended(struct sim_replica *replica, uint32_t generation)
     arm_copies(replica);
     load = &sim->loads[index];
     replica->gpu_slots[load->gpu_slot] = (struct sim_slot){
-        .bytes = load->bytes,
         .asked_ns = load->asked_ns,
         .fetch_from_ns = load->fetch_from_ns,
         .fetched_ns = load->fetched_ns,
         .ready_ns = load->copy_from_ns,
         .arrived_ns = sim->now_ns,
-        .rank = source_adapter(sim->source, load->adapter).rank,
     };
+    replica->weights[load->gpu_slot] =
+        (struct sim_weight){.bytes = load->bytes, .rank = source_adapter(sim->source, load->adapter).rank};
     replica->totals.loads++;
     memset(&event, 0, sizeof(event));
     event.at_ns = sim->now_ns;
@@ -189,6 +189,7 @@ static void perform(void *self, const struct replica_event *event, const struct 
         request_preempted(replica, command);
         break;
     case REPLICA_COMMAND_DRAINED:
+        replica_drained(replica);
         break;
     case REPLICA_COMMAND_NONE:
     case REPLICA_COMMAND_COUNT:

@@ -21,35 +21,35 @@ static int64_t step_ns(const struct sim_replica *replica, uint32_t j)
     return duration_ns(replica, &run->line, run->kv_tokens + (uint64_t)j * run->decode_rows, run->step + j);
 }
 
-/* How many of the run's steps have ended by `now_ns`, the last one excepted, and when the last of them did. */
-static uint32_t steps_ended(const struct sim_replica *replica, int64_t now_ns, int64_t *ret_at_ns)
+/* How many of the run's steps have ended by now, the last one excepted, and when the last of them did. It goes on from
+ * where it came to the last time. */
+static uint32_t steps_ended(struct sim_replica *replica, int64_t *ret_at_ns)
 {
-    int64_t at_ns = replica->run.from_ns;
-    uint32_t count = 0;
+    struct sim_run *run = &replica->run;
 
-    while (count + 1 < replica->run.steps) {
-        int64_t next_ns = at_ns + step_ns(replica, count);
+    while (run->walked_steps + 1 < run->steps) {
+        int64_t next_ns = run->walked_at_ns + step_ns(replica, run->walked_steps);
 
-        if (next_ns > now_ns)
+        if (next_ns > replica->sim->now_ns)
             break;
-        at_ns = next_ns;
-        count++;
+        run->walked_at_ns = next_ns;
+        run->walked_steps++;
     }
-    *ret_at_ns = at_ns;
-    return count;
+    *ret_at_ns = run->walked_at_ns;
+    return run->walked_steps;
 }
 
 static void count_adapter(struct sim_replica *replica, struct step_load *load, const struct step_row *row)
 {
-    struct sim_slot *slot = &replica->gpu_slots[row->gpu_slot];
+    struct sim_weight *weight = &replica->weights[row->gpu_slot];
 
-    load->rank_tokens += (uint64_t)slot->rank * row->tokens;
-    if (slot->mark == replica->plan_mark)
+    load->rank_tokens += (uint64_t)weight->rank * row->tokens;
+    if (weight->mark == replica->plan_mark)
         return;
-    slot->mark = replica->plan_mark;
+    weight->mark = replica->plan_mark;
     load->adapters++;
-    load->adapter_bytes += slot->bytes;
-    load->adapter_ranks += slot->rank;
+    load->adapter_bytes += weight->bytes;
+    load->adapter_ranks += weight->rank;
 }
 
 /* `part`: ROW_PREFILL, or 0 for the decoding rows. */
@@ -94,43 +94,58 @@ static void arm_end(struct sim_replica *replica, int64_t at_ns)
     sim_push(replica->sim, at_ns, CLASS_PHYSICS, ACTOR_STEP, replica->index, run->generation, run->generation);
 }
 
-void run_begin(struct sim_replica *replica, const struct replica_command *command)
+/* What the plan carries, and whom it has admitted. */
+static void plan_count(struct sim_replica *replica, const struct step_plan *plan)
 {
-    struct sim *sim = replica->sim;
     struct sim_run *run = &replica->run;
-    struct step_plan plan = replica_plan(replica->core);
     struct step_load load = {0};
-    bool plain = command->run.prefill_tokens == 0 && command->run.steps_max > 0;
-    int64_t end_ns;
 
-    check(run->steps == 0);
-    check(plan.count == command->run.rows);
     replica->plan_mark++;
-    count_rows(replica, &plan, 0, &load);
-    *run = (struct sim_run){.command = command->id,
-                            .step = command->run.step,
-                            .from_ns = sim->now_ns,
-                            .decode_rows = load.decode_rows,
-                            .prefill_tokens = command->run.prefill_tokens,
-                            .generation = run->generation};
-    if (!plain || load.decode_rows < plan.count) {
+    count_rows(replica, plan, 0, &load);
+    if (load.decode_rows < plan->count) {
         run->prefills = true;
         if (load.decode_rows > 0) {
             run->line = step_line(&replica->model, &load);
             run->without_prefill_ns = duration_ns(replica, &run->line, load.kv_tokens, run->step);
         }
-        count_rows(replica, &plan, ROW_PREFILL, &load);
-        for (uint32_t i = 0; i < plan.count; i++)
-            if (plan.rows[i].flags & ROW_ADMITTED)
-                request_admitted(replica, &plan.rows[i]);
+        count_rows(replica, plan, ROW_PREFILL, &load);
+        for (uint32_t i = 0; i < plan->count; i++)
+            if (plan->rows[i].flags & ROW_ADMITTED)
+                request_admitted(replica, &plan->rows[i]);
     }
     run->line = step_line(&replica->model, &load);
     run->kv_tokens = load.kv_tokens;
+    run->decode_rows = load.decode_rows;
+}
+
+void run_begin(struct sim_replica *replica, const struct replica_command *command)
+{
+    struct sim *sim = replica->sim;
+    struct sim_run *run = &replica->run;
+    struct step_plan plan = replica_plan(replica->core);
+    int64_t end_ns = sim->now_ns;
+
+    check(run->steps == 0);
+    check(plan.count == command->run.rows);
+    if (replica->settling) {
+        /* The rows of the run that was cut: nothing but their contexts has changed. */
+        check(plan.count == run->decode_rows && command->run.prefill_tokens == 0);
+        run->kv_tokens += (command->run.step - run->step) * run->decode_rows;
+        run->step = command->run.step;
+    } else {
+        *run = (struct sim_run){.step = command->run.step,
+                                .prefill_tokens = command->run.prefill_tokens,
+                                .generation = run->generation};
+        plan_count(replica, &plan);
+    }
+    run->command = command->id;
+    run->from_ns = sim->now_ns;
+    run->walked_steps = 0;
+    run->walked_at_ns = sim->now_ns;
     run->steps = sim->scenario->single_step || replica->settling ? 1 : command->run.steps_max;
     if (sim->scenario->workload.announced_output == KEY_ANNOUNCED_MAX)
         run->steps = steps_until_end(replica, &plan, run->steps);
     check(run->steps >= 1 && run->steps <= command->run.steps_max);
-    end_ns = run->from_ns;
     for (uint32_t j = 0; j < run->steps; j++)
         end_ns += step_ns(replica, j);
     replica->runs++;
@@ -245,7 +260,7 @@ void run_settle(struct sim_replica *replica)
 
     if (run->steps <= 1 || replica->settling)
         return;
-    ended = steps_ended(replica, replica->sim->now_ns, &at_ns);
+    ended = steps_ended(replica, &at_ns);
     if (ended == 0) {
         run->steps = 1;
         arm_end(replica, run->from_ns + step_ns(replica, 0));
@@ -267,13 +282,13 @@ void run_settle(struct sim_replica *replica)
     check(run->steps == 1);
 }
 
-struct replica_totals run_totals(const struct sim_replica *replica)
+struct replica_totals run_totals(struct sim_replica *replica)
 {
     struct replica_totals totals = replica->totals;
 
     if (replica->run.steps > 1) {
         int64_t at_ns;
-        uint32_t ended = steps_ended(replica, replica->sim->now_ns, &at_ns);
+        uint32_t ended = steps_ended(replica, &at_ns);
 
         totals.busy_ns += at_ns - replica->run.from_ns;
         totals.output_tokens += (uint64_t)ended * replica->run.decode_rows;
@@ -281,7 +296,7 @@ struct replica_totals run_totals(const struct sim_replica *replica)
     return totals;
 }
 
-uint64_t run_kv_blocks(const struct sim_replica *replica, const struct replica_state *state)
+uint64_t run_kv_blocks(struct sim_replica *replica, const struct replica_state *state)
 {
     uint64_t blocks = state->kv_blocks_used;
     struct step_plan plan;
@@ -290,11 +305,15 @@ uint64_t run_kv_blocks(const struct sim_replica *replica, const struct replica_s
 
     if (replica->run.steps <= 1)
         return blocks;
-    ended = steps_ended(replica, replica->sim->now_ns, &at_ns);
+    ended = steps_ended(replica, &at_ns);
+    if (ended == 0)
+        return blocks;
     plan = replica_plan(replica->core);
-    /* A row that decodes holds the blocks of its context and of the token being added. */
-    for (uint32_t i = 0; i < plan.count && ended > 0; i++)
-        blocks += div_up_u64(plan.rows[i].context_tokens + 1 + ended, replica->block_tokens) -
-                  div_up_u64(plan.rows[i].context_tokens + 1, replica->block_tokens);
+    /* A row that decodes holds the blocks of its context and of the token being added: ceil((context + 1) / block). */
+    for (uint32_t i = 0; i < plan.count; i++) {
+        uint32_t last = plan.rows[i].context_tokens;
+
+        blocks += ((last + ended) >> replica->block_shift) - (last >> replica->block_shift);
+    }
     return blocks;
 }

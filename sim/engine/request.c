@@ -108,7 +108,7 @@ static void tell_fleet_done(struct sim *sim, const struct sim_request *request, 
     memset(&event, 0, sizeof(event));
     event.kind = FLEET_EVENT_REQUEST_DONE;
     event.request_done.request = request_id_make(request->ordinal, slot);
-    event.request_done.replica = replica_id_make(0, request->replica);
+    event.request_done.replica = replica_id_of(&sim->replicas[request->replica]);
     event.request_done.prompt_tokens = request->arrival.prompt_tokens;
     event.request_done.output_tokens = request->output_tokens;
     event.request_done.tier_found = tier;
@@ -218,8 +218,7 @@ static void tell_adapter(struct sim_replica *replica, adapter_id adapter)
     replica_deliver(replica, &event);
 }
 
-/* Versions that nobody will ask for again leave every core. */
-static void retire_adapters(struct sim *sim)
+void adapters_retire(struct sim *sim)
 {
     adapter_id adapter;
 
@@ -347,7 +346,8 @@ static void take_in(struct sim *sim, const struct arrival *arrival)
         sim_push(sim, sim->now_ns + arrival->timeout_ns, CLASS_FAULT, ACTOR_TIMEOUT, 0, slot, request->ordinal);
     route(sim, slot);
     if (request->replica == NONE_INDEX)
-        request_leave(sim, slot, REQUEST_REFUSED, 0, TIER_BASE, 0);
+        request_leave(sim, slot, REQUEST_REFUSED, base_is_drained(sim, arrival->base.value) ? REFUSE_DRAINING : REFUSE_NONE,
+                      TIER_BASE, 0);
     else
         give_to_replica(sim, slot);
 }
@@ -363,7 +363,7 @@ void request_arrive(struct sim *sim)
         sim->failed = true;
         return;
     }
-    retire_adapters(sim);
+    adapters_retire(sim);
     if (scenario->warmup_requests > 0 && sim->requests_total == scenario->warmup_requests)
         sim->facts.warmup_until_ns = max_i64((int64_t)(scenario->warmup_s * 1e9), sim->now_ns);
     take_in(sim, &arrival);

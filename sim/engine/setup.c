@@ -6,10 +6,10 @@
 
 #include "base/hash.h"
 #include "engine/internal.h"
+#include "engine/jobs.h"
 #include "fleet/pack.h"
 #include "model/footprint.h"
 #include "node/pack.h"
-#include "replica/pack.h"
 #include "scenario/memory.h"
 
 /* A replica's core counts KV in 32 bits; a pool beyond this never fills. */
@@ -19,14 +19,8 @@
 static uint32_t entries_for(const struct scenario *scenario, const struct scenario_pool *pool, double capacity_bytes,
                             uint32_t entries_most)
 {
-    const struct key_list *ranks = &scenario->workload.adapters.ranks;
-    uint32_t modules = adapter_modules(scenario);
-    uint64_t least = UINT64_MAX;
-    uint64_t fit;
+    uint64_t fit = footprint_fit_count((uint64_t)capacity_bytes, max_u64(adapter_bytes_min(scenario, pool), 1));
 
-    for (uint32_t i = 0; i < ranks->count; i++)
-        least = min_u64(least, footprint_adapter_bytes(&pool->shape, modules, (uint32_t)ranks->values[i]));
-    fit = footprint_fit_count((uint64_t)capacity_bytes, max_u64(least, 1));
     return (uint32_t)min_u64(max_u64(fit, 1), entries_most);
 }
 
@@ -38,23 +32,21 @@ static void *zeroed(size_t count, size_t bytes)
     return memory;
 }
 
-static void announce_replica(struct sim *sim, const struct sim_replica *replica)
+/* Versions that a core may know at once: two of each adapter may be in flight where they are replaced. */
+static uint32_t known_max(const struct sim *sim)
 {
-    struct fleet_event event;
+    const struct keys_adapters *keys = &sim->scenario->workload.adapters;
+    uint32_t adapters = source_adapters_max(sim->source);
 
-    memset(&event, 0, sizeof(event));
-    event.kind = FLEET_EVENT_REPLICA_UP;
-    event.replica_up.replica = replica_id_make(0, replica->index);
-    event.replica_up.node.value = (uint16_t)replica->node;
-    event.replica_up.base.value = (uint16_t)sim->scenario->pools[replica->pool].base_index;
-    fleet_deliver(sim, &event);
+    if (keys->churn_per_h > 0 || keys->update_per_h > 0 || publications_max(sim->scenario) > 0)
+        return 2 * adapters + 64;
+    return max_u32(adapters, 1);
 }
 
 static struct replica_config replica_config_of(const struct sim *sim, const struct scenario_pool *pool,
                                                const struct pool_memory *memory)
 {
     const struct keys_pool *keys = &pool->keys;
-    uint32_t adapters = source_adapters_max(sim->source);
     struct replica_config config = {
         .salt = hash_mix(sim->scenario->seed),
         .requests_max = (uint32_t)keys->waiting_max,
@@ -65,8 +57,8 @@ static struct replica_config replica_config_of(const struct sim *sim, const stru
         .kv_watermark_permille = (uint32_t)keys->kv_watermark_permille,
         .max_loras = (uint32_t)keys->max_loras,
         .passes_max = (uint32_t)keys->passes_max,
-        .adapters_max = 2 * adapters + 64, /* two versions of each may be in flight */
-        .tenants_max = source_tenants_max(sim->source),
+        .adapters_max = known_max(sim),
+        .tenants_max = sim->tenants_max,
         .loads_max = (uint32_t)keys->loads_max,
         .prefetch_max = (uint32_t)keys->prefetch_max,
         .prompt_weight = (uint32_t)keys->prompt_weight,
@@ -101,6 +93,8 @@ static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct si
     }
     bytes = replica_bytes(&config);
     replica->memory = zeroed(1, bytes);
+    replica->memory_bytes = bytes;
+    replica->config = config;
     replica->core = replica_create(replica->memory, bytes, &config);
     replica->sim = sim;
     replica->pool = pool_index;
@@ -109,27 +103,21 @@ static enum status setup_replica(struct sim *sim, uint32_t pool_index, struct si
     replica->kv_blocks = config.kv_blocks;
     replica->slots_capacity = config.slots.capacity;
     replica->requests_max = config.requests_max;
-    replica->block_tokens = config.block_tokens;
+    replica->block_shift = (uint32_t)__builtin_ctz(config.block_tokens);
     replica->load_fixed_ns = (int64_t)(pool->profile.load_fixed_us * 1e3);
     replica->request_of = zeroed(config.requests_max, sizeof(*replica->request_of));
     replica->known_version = zeroed(source_adapters_max(sim->source) + 1, sizeof(*replica->known_version));
+    replica->weights = zeroed(config.slots.entries_max, sizeof(*replica->weights));
     replica->gpu_slots = zeroed(config.slots.entries_max, sizeof(*replica->gpu_slots));
     replica->copy_flows = zeroed(config.loads_max, sizeof(*replica->copy_flows));
     link_init(&replica->copies, pool->profile.host_bytes_per_s, replica->copy_flows, config.loads_max);
     slots_init(&replica->slots, config.requests_max);
     step_model_init(&replica->model, &pool->profile, &pool->shape, replica->tp, adapter_modules(sim->scenario),
                     (enum lora_cost)pool->keys.lora_cost, pool->keys.step_jitter);
-    if (sim->options->journal_dir != NULL) {
-        struct journal_header header;
-        struct journal_words words = {.words = header.words};
-
-        journal_header_init(&header, JOURNAL_REPLICA, replica->index, sizeof(struct replica_event));
-        replica_config_pack(&words, &config);
-        if (recorder_open(sim->journal_dir, "replica", &header, sim->errors, &replica->recorder) != STATUS_OK)
-            return STATUS_IO;
-    }
+    if (replica_record(replica) != STATUS_OK)
+        return STATUS_IO;
     replica_host_init(replica);
-    sim->facts.gpus += replica->tp;
+    sim->facts.gpus += pool->keys.shared ? 0 : replica->tp;
     if (replica->index == 0) {
         sim->facts.kv_tokens_per_replica = memory.kv_tokens;
         sim->facts.slots_capacity = config.slots.capacity;
@@ -170,6 +158,7 @@ static void warm_node(struct sim *sim, struct sim_node *node, const struct scena
         event.unwant.bytes = fact.bytes;
         node_deliver(node, &event);
         fleet_residency(sim, 0, node->index, adapter, TIER_HOST, true);
+        host_memory_changed(sim, adapter, fact.bytes, true);
     }
     sim->warming = false;
 }
@@ -181,7 +170,7 @@ static enum status setup_node(struct sim *sim, uint32_t pool_index, uint32_t rep
     struct node_config config = {
         .host = {.unit = CACHE_BYTES,
                  .capacity = (uint64_t)keys->host_bytes,
-                 .entries_max = entries_for(sim->scenario, pool, keys->host_bytes, 2 * source_adapters_max(sim->source) + 64),
+                 .entries_max = entries_for(sim->scenario, pool, keys->host_bytes, known_max(sim)),
                  .evict = evict_policy_find(keys->host_evict),
                  .cost_fixed_ns = (int64_t)(pool->profile.store_first_byte_ms * 1e6),
                  .cost_ns_per_mib = (int64_t)(1048576.0 / pool->profile.store_bytes_per_s * 1e9)},
@@ -217,8 +206,8 @@ static enum status setup_fleet(struct sim *sim)
     const struct keys_fleet *keys = &sim->scenario->fleet;
     struct fleet_config config = {
         .salt = hash_mix(sim->scenario->seed),
-        .replicas_max = sim->replicas_count,
-        .nodes_max = sim->nodes_count,
+        .replicas_max = max_u32(sim->replicas_count, 1),
+        .nodes_max = max_u32(sim->nodes_count, 1),
         .bases_max = sim->scenario->bases_count,
         .adapters_max = source_adapters_max(sim->source),
         .requests_max = sim->requests_max,
@@ -228,9 +217,13 @@ static enum status setup_fleet(struct sim *sim)
         .hot_share_milli = (uint32_t)(keys->hot_share * 1000 + 0.5),
         .cool_milli = (uint32_t)(keys->cool_ratio * 1000 + 0.5),
         .rate_half_life_ns = (int64_t)(keys->rate_half_life_s * 1e9),
+        .scale = scale_policy_find(keys->scale),
     };
-    size_t bytes = fleet_bytes(&config);
+    size_t bytes;
 
+    if (jobs_open(sim, &config.jobs) != STATUS_OK)
+        return STATUS_INVALID;
+    bytes = fleet_bytes(&config);
     sim->fleet_memory = zeroed(1, bytes);
     sim->fleet = fleet_create(sim->fleet_memory, bytes, &config);
     if (sim->options->journal_dir != NULL) {
@@ -264,6 +257,41 @@ static enum status make_journal_folder(struct sim *sim)
     return STATUS_OK;
 }
 
+/* Without requests the serving pools are not built. */
+static bool serves(const struct sim *sim)
+{
+    return sim->scenario->workload.source != KEY_SOURCE_NONE;
+}
+
+static uint32_t capacity_nodes(const struct scenario *scenario)
+{
+    uint32_t nodes = 0;
+
+    for (uint32_t i = 0; i < scenario->capacity_count; i++)
+        nodes += (uint32_t)scenario->capacity[i].keys.nodes;
+    return nodes;
+}
+
+/* Where a replica of a shared pool stands is known when it starts; each node of capacity has a host tier for the pool. */
+static enum status setup_shared(struct sim *sim, uint32_t pool_index, uint32_t *node_index, uint32_t *replica_index)
+{
+    const struct keys_pool *keys = &sim->scenario->pools[pool_index].keys;
+    uint32_t first = *node_index;
+
+    for (uint32_t i = 0; i < capacity_nodes(sim->scenario); i++, ++*node_index) {
+        sim->nodes[*node_index].index = *node_index;
+        if (setup_node(sim, pool_index, 16, &sim->nodes[*node_index]) != STATUS_OK)
+            return STATUS_INVALID;
+    }
+    for (uint64_t i = 0; i < keys->replicas_max; i++, ++*replica_index) {
+        sim->replicas[*replica_index].index = *replica_index;
+        sim->replicas[*replica_index].node = first;
+        if (setup_replica(sim, pool_index, &sim->replicas[*replica_index]) != STATUS_OK)
+            return STATUS_INVALID;
+    }
+    return STATUS_OK;
+}
+
 /* Which replica stands on which node: pools one after the other, nodes filled in order. */
 static enum status setup_cores(struct sim *sim)
 {
@@ -271,11 +299,19 @@ static enum status setup_cores(struct sim *sim)
     uint32_t replica_index = 0;
     uint32_t node_index = 0;
 
+    if (!serves(sim))
+        return STATUS_OK;
     for (uint32_t p = 0; p < scenario->pools_count; p++) {
         const struct keys_pool *keys = &scenario->pools[p].keys;
         uint32_t per_node = replicas_per_node(keys);
 
-        for (uint32_t left = (uint32_t)keys->replicas; left > 0;) {
+        sim->pool_node_first[p] = node_index;
+        if (keys->shared) {
+            if (setup_shared(sim, p, &node_index, &replica_index) != STATUS_OK)
+                return STATUS_INVALID;
+            continue;
+        }
+        for (uint32_t left = (uint32_t)pool_replicas_most(keys); left > 0;) {
             uint32_t here = min_u32(left, per_node);
 
             sim->nodes[node_index].index = node_index;
@@ -296,13 +332,16 @@ static enum status setup_cores(struct sim *sim)
 
 static void count_cores(struct sim *sim)
 {
+    if (!serves(sim))
+        return;
     for (uint32_t p = 0; p < sim->scenario->pools_count; p++) {
         const struct keys_pool *keys = &sim->scenario->pools[p].keys;
-        uint32_t nodes = (uint32_t)div_up_u64(keys->replicas, replicas_per_node(keys));
+        uint32_t nodes = keys->shared ? capacity_nodes(sim->scenario)
+                                      : (uint32_t)div_up_u64(pool_replicas_most(keys), replicas_per_node(keys));
 
-        sim->replicas_count += (uint32_t)keys->replicas;
+        sim->replicas_count += (uint32_t)pool_replicas_most(keys);
         sim->nodes_count += nodes;
-        sim->loads_max += (uint32_t)(keys->replicas * keys->loads_max);
+        sim->loads_max += (uint32_t)(pool_replicas_most(keys) * keys->loads_max);
         sim->fetches_max += (uint32_t)(nodes * keys->fetches_max);
     }
 }
@@ -313,7 +352,7 @@ static void choose_intervals(struct sim *sim)
     double rows_max = (double)scenario->sample_rows_max;
     double sample_s = scenario->sample_s;
 
-    while (scenario->duration_s / sample_s * sim->replicas_count > rows_max && sample_s < scenario->duration_s)
+    while (scenario->duration_s / sample_s * max_u32(sim->replicas_count, scenario->capacity_count) > rows_max && sample_s < scenario->duration_s)
         sample_s *= 2;
     sim->sample_every_ns = (int64_t)(sample_s * 1e9);
     sim->report_every_ns = (int64_t)(scenario->report_ms * 1e6);
@@ -334,6 +373,7 @@ enum status sim_setup(struct sim *sim)
     }
     if (source_open(scenario, sim->errors, &sim->source) != STATUS_OK)
         return STATUS_INVALID;
+    sim->tenants_max = source_tenants_max(sim->source);
     if (make_journal_folder(sim) != STATUS_OK)
         return STATUS_IO;
     sim->requests_max = (uint32_t)scenario->requests_max;
@@ -343,17 +383,17 @@ enum status sim_setup(struct sim *sim)
     sim->loads = zeroed(sim->loads_max, sizeof(*sim->loads));
     sim->fetches = zeroed(sim->fetches_max, sizeof(*sim->fetches));
     slots_init(&sim->slots, sim->requests_max);
-    slots_init(&sim->load_slots, sim->loads_max);
-    slots_init(&sim->fetch_slots, sim->fetches_max);
+    slots_init(&sim->load_slots, max_u32(sim->loads_max, 1));
+    slots_init(&sim->fetch_slots, max_u32(sim->fetches_max, 1));
     queue_init(&sim->queue, 4096);
     choose_intervals(sim);
     if (setup_fleet(sim) != STATUS_OK || setup_cores(sim) != STATUS_OK)
         return STATUS_INVALID;
-    for (uint32_t i = 0; i < sim->replicas_count; i++)
-        announce_replica(sim, &sim->replicas[i]);
     for (uint32_t i = 0; i < sim->nodes_count; i++)
         if (scenario->pools[sim->nodes[i].pool].keys.host_warm)
             warm_node(sim, &sim->nodes[i], &scenario->pools[sim->nodes[i].pool]);
+    jobs_announce(sim);
+    replicas_announce(sim);
     return STATUS_OK;
 }
 
@@ -370,6 +410,7 @@ enum status sim_teardown(struct sim *sim)
         free(replica->memory);
         free(replica->request_of);
         free(replica->known_version);
+        free(replica->weights);
         free(replica->gpu_slots);
         free(replica->copy_flows);
     }
@@ -379,6 +420,7 @@ enum status sim_teardown(struct sim *sim)
         free(sim->nodes[i].memory);
         free(sim->nodes[i].fetch_flows);
     }
+    jobs_close(sim);
     source_close(sim->source);
     slots_free(&sim->slots);
     slots_free(&sim->load_slots);

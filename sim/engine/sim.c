@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "engine/internal.h"
+#include "engine/jobs.h"
 
 /* How many events pass between two looks at the real clock and at Ctrl-C. */
 #define EVENTS_BETWEEN_LOOKS 8192
@@ -60,7 +61,10 @@ static void tick(struct sim *sim, enum actor_kind kind, uint32_t index)
         struct fleet_event event = {.kind = FLEET_EVENT_TICK};
 
         sim->fleet_tick_at_ns = NEVER_NS;
-        fleet_deliver(sim, &event);
+        if (sim->jobs != NULL)
+            jobs_deliver(sim, &event);
+        else
+            fleet_deliver(sim, &event);
     }
 }
 
@@ -95,6 +99,7 @@ static void happen(struct sim *sim, const struct queue_entry *entry)
         break;
     case ACTOR_SAMPLE:
         sim_sample(sim);
+        jobs_sample(sim);
         sim_push(sim, sim->now_ns + sim->sample_every_ns, CLASS_REPORT, ACTOR_SAMPLE, 0, 0, 0);
         break;
     case ACTOR_ARRIVAL:
@@ -105,6 +110,31 @@ static void happen(struct sim *sim, const struct queue_entry *entry)
     case ACTOR_NODE_TICK:
     case ACTOR_FLEET_TICK:
         tick(sim, kind, index);
+        break;
+    case ACTOR_JOB:
+        jobs_due(sim, index, entry->payload);
+        break;
+    case ACTOR_BASE:
+        base_due(sim, index, entry->ordinal);
+        break;
+    case ACTOR_BASE_DISK:
+    case ACTOR_BASE_STORE:
+        base_link_ended(sim, index, kind == ACTOR_BASE_STORE, entry->payload);
+        break;
+    case ACTOR_FAULT:
+        fault_due(sim, index, entry->payload);
+        break;
+    case ACTOR_SPOT:
+        spot_due(sim, index);
+        break;
+    case ACTOR_JOB_ARRIVAL:
+        jobs_arrive(sim);
+        break;
+    case ACTOR_REPLICA:
+        replica_due(sim, index, entry->ordinal);
+        break;
+    case ACTOR_UPGRADE:
+        upgrade_due(sim, index);
         break;
     }
 }
@@ -139,11 +169,14 @@ static void loop(struct sim *sim, double began_s)
 {
     double shown_s = began_s;
 
-    sim_push(sim, sim->report_every_ns, CLASS_REPORT, ACTOR_REPORT, 0, 0, 0);
+    if (sim->replicas_count > 0)
+        sim_push(sim, sim->report_every_ns, CLASS_REPORT, ACTOR_REPORT, 0, 0, 0);
     sim_push(sim, sim->sample_every_ns, CLASS_REPORT, ACTOR_SAMPLE, 0, 0, 0);
     sim->arrival_at_ns = NEVER_NS;
     arrival_arm(sim);
-    while (!sim->failed && (sim->in_system > 0 || sim->arrival_at_ns != NEVER_NS)) {
+    if (sim->jobs != NULL)
+        jobs_arm_arrival(sim);
+    while (!sim->failed && (sim->in_system > 0 || sim->arrival_at_ns != NEVER_NS || jobs_pending(sim))) {
         struct queue_entry entry = queue_pop(&sim->queue);
 
         check(entry.at_ns >= sim->now_ns);
@@ -183,6 +216,8 @@ static void gather_facts(struct sim *sim, double began_s)
 
     facts->digest = digest_of(sim);
     end_unfinished(sim);
+    replicas_finish(sim, source_ends ? sim->last_arrival_ns : sim->arrivals_end_ns);
+    jobs_finish(sim);
     /* The measured window ends where arrivals do: at duration_s, or earlier where the source had no more. */
     facts->arrivals_end_ns = sim->arrivals_end_ns;
     if (facts->partial)
@@ -214,11 +249,14 @@ enum status sim_run(const struct scenario *scenario, struct results_file *file, 
     enum status status = sim_setup(&sim);
 
     if (status == STATUS_OK)
-        status = results_open(file, scenario, sim.replicas_count, source_tenants_max(sim.source), &sim.results);
+        status = results_open(file, scenario, sim.replicas_count, sim.tenants_max, &sim.results);
     if (status == STATUS_OK) {
         loop(&sim, began_s);
         if (sim.failed) {
-            fprintf(errors, "berth-sim: %s\n", source_message(sim.source));
+            bool jobs_failed = sim.jobs != NULL && job_source_message(sim.jobs->source)[0] != 0;
+
+            fprintf(errors, "berth-sim: %s\n",
+                    jobs_failed ? job_source_message(sim.jobs->source) : source_message(sim.source));
             status = STATUS_CORRUPT;
             sim.facts.partial = true;
         }
@@ -226,6 +264,8 @@ enum status sim_run(const struct scenario *scenario, struct results_file *file, 
         if (results_close(sim.results, &sim.facts, ret_summary, errors) != STATUS_OK && status == STATUS_OK)
             status = STATUS_IO;
     }
+    if (sim.journal_failed)
+        status = STATUS_IO;
     if (sim_teardown(&sim) != STATUS_OK && status == STATUS_OK)
         status = STATUS_IO;
     return status;

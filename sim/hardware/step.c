@@ -37,8 +37,9 @@ void step_model_init(struct step_model *model, const struct gpu_profile *profile
         model->comm_fixed_ns = 2.0 * shape->layers * profile->peer_latency_us * 1e3;
         model->comm_ns_per_token = 2.0 * shape->layers * ring * 2.0 * shape->hidden / profile->peer_bytes_per_s * ns;
     }
-    model->lora_ns_per_rank_token = 2.0 * (double)footprint_adapter_parameters_per_rank(shape, modules) / parts /
-                                    (flops * profile->lora_flops_efficiency) * ns;
+    if (lora_cost != LORA_COST_VLLM)
+        model->lora_ns_per_rank_token = 2.0 * (double)footprint_adapter_parameters_per_rank(shape, modules) / parts /
+                                        (flops * profile->lora_flops_efficiency) * ns;
     switch (lora_cost) {
     case LORA_COST_OURS:
         model->lora_fixed_ns = (double)LAUNCHES_PER_LAYER * shape->layers * profile->launch_us * 1e3;

@@ -16,7 +16,7 @@
 enum lora_cost {
     LORA_COST_OURS,  /* launches 8 a layer, bytes by true rank and distinct adapter, FLOPs at their own efficiency */
     LORA_COST_VLLM,  /* decode part x (2.0001 + 0.0193 D), no rank term: the published fit of Llama-3.1-8B */
-    LORA_COST_SLORA  /* a fixed part plus the sum of the distinct adapters' ranks */
+    LORA_COST_SLORA  /* a fixed part plus the sum of the distinct adapters' ranks; FLOPs as ours */
 };
 
 struct step_model {

@@ -1,5 +1,6 @@
 #include "report/cells.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -57,12 +58,50 @@ struct cell cell_percent(double share)
 {
     if (share == 0)
         return (struct cell){"0%"};
+    /* Five characters, like all the others: columns are six wide. */
     if (share > 0 && share < 0.5e-4)
-        return (struct cell){"<0.01%"};
+        return (struct cell){"<.01%"};
     return isfinite(share) ? digits(share * 100, "%") : not_known();
 }
 
 struct cell cell_ratio(double ratio)
 {
     return isfinite(ratio) ? digits(ratio, "") : not_known();
+}
+
+struct cell cell_span(double seconds)
+{
+    if (!isfinite(seconds) || seconds < 119.5)
+        return cell_time(seconds * 1e9);
+    if (seconds < 119.5 * 60)
+        return digits(seconds / 60, "min");
+    if (seconds < 99.5 * 3600)
+        return digits(seconds / 3600, "h");
+    return digits(seconds / 86400, "d");
+}
+
+struct cell cell_money(int64_t nano)
+{
+    const uint64_t size = nano < 0 ? 0 - (uint64_t)nano : (uint64_t)nano;
+    const uint64_t cents = size / 10000000 + (size % 10000000 >= 5000000);
+    struct cell cell;
+
+    if (size > 0 && size < 995000000)
+        return cell_price((double)nano / 1e9);
+    snprintf(cell.text, sizeof(cell.text), "%s%" PRIu64 ".%02" PRIu64, nano < 0 ? "-" : "", cents / 100, cents % 100);
+    return cell;
+}
+
+struct cell cell_price(double amount)
+{
+    struct cell cell;
+
+    if (!isfinite(amount))
+        return not_known();
+    if (amount == 0)
+        return (struct cell){"0"};
+    if (fabs(amount) >= 0.995)
+        return fabs(amount) < 1e9 ? decimals(amount, 2, "") : cell_quantity(amount);
+    snprintf(cell.text, sizeof(cell.text), fabs(amount) < 1e-4 ? "%.2e" : "%.3g", amount);
+    return cell;
 }

@@ -2,15 +2,16 @@
  * poorer, so nothing here stops a report. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "report/figures.h"
 #include "report/files.h"
 
-static enum status scripts_copy(const char *work, FILE *errors)
+static enum status scripts_copy(const char *work, const struct figures *figures, FILE *errors)
 {
-    static const char *const helpers[] = {"draw", "style", "cdf", "time-axis", "lower-panel"};
+    static const char *const helpers[] = {"draw", "style", "cdf", "job-cdf", "time-axis", "lower-panel"};
     char plots[FILES_PATH_MAX];
     enum status status = plots_find(plots);
 
@@ -19,11 +20,11 @@ static enum status scripts_copy(const char *work, FILE *errors)
                                "(set BERTH_PLOTS to it): the page has tables only\n");
         return status;
     }
-    for (size_t i = 0; status == STATUS_OK && i < ARRAY_COUNT(helpers) + FIGURE_COUNT; i++) {
-        const char *name = i < ARRAY_COUNT(helpers) ? helpers[i] : figure_file((enum figure)(i - ARRAY_COUNT(helpers)));
-
-        status = script_copy(errors, plots, work, name);
-    }
+    for (size_t i = 0; status == STATUS_OK && i < ARRAY_COUNT(helpers); i++)
+        status = script_copy(errors, plots, work, helpers[i]);
+    for (uint32_t i = 0; status == STATUS_OK && i < FIGURE_COUNT; i++)
+        if (figures->items[i].applies)
+            status = script_copy(errors, plots, work, figure_file((enum figure)i));
     return status;
 }
 
@@ -36,6 +37,9 @@ static _Noreturn void gnuplot_become(const char *work)
     int out = chdir(work) == 0 ? open("data/gnuplot.log", O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
 
     if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        _exit(126);
+    /* Texts are UTF-8 and numbers have points, whatever the caller's locale; on a bare machine there is none. */
+    if (setenv("LC_ALL", "C.UTF-8", 1) != 0)
         _exit(126);
     execvp(program, arguments);
     _exit(errno == ENOENT ? 127 : 126);
@@ -50,7 +54,7 @@ enum status figures_draw(const char *work, FILE *errors, struct figures *figures
 {
     int code = 0;
     pid_t child;
-    enum status status = scripts_copy(work, errors);
+    enum status status = scripts_copy(work, figures, errors);
 
     if (status != STATUS_OK)
         return status;

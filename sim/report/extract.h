@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 #include "base/histogram.h"
+#include "report/extract_jobs.h"
 #include "results/summary.h"
 
-#define EXTRACT_BINS_MAX 160
 #define EXTRACT_TENANTS_MAX 2000
 
 /* Sums over the samples of all replicas that fell into the bin; divide by `samples`. */
@@ -44,6 +44,7 @@ struct extracted {
     uint64_t tenants_stride;    /* every so many-th tenant was taken */
     uint32_t tenants_count;
     struct tenant_point tenants[EXTRACT_TENANTS_MAX];
+    struct extracted_jobs jobs;
 };
 
 struct extract;

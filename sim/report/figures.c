@@ -1,9 +1,8 @@
 /* Small text files that gnuplot reads, one a question, and the script that draws them all in one process. The folder is
  * complete in itself: `gnuplot data/plot.gp` in the report's folder draws again after a person changed a script. */
-#include "report/figures.h"
-
 #include <math.h>
 
+#include "report/draft.h"
 #include "report/files.h"
 #include "report/text.h"
 
@@ -12,164 +11,25 @@
 static const char *const figure_files[FIGURE_COUNT] = {
 #define X(name, file, question, reading) file,
     FIGURE_LIST(X)
+    JOB_FIGURE_LIST(X)
 #undef X
 };
 static const char *const figure_questions[FIGURE_COUNT] = {
 #define X(name, file, question, reading) question,
     FIGURE_LIST(X)
+    JOB_FIGURE_LIST(X)
 #undef X
 };
 static const char *const figure_readings[FIGURE_COUNT] = {
 #define X(name, file, question, reading) reading,
     FIGURE_LIST(X)
+    JOB_FIGURE_LIST(X)
 #undef X
 };
 
 const char *figure_file(enum figure figure) { return figure_files[figure]; }
 const char *figure_question(enum figure figure) { return figure_questions[figure]; }
 const char *figure_reading(enum figure figure) { return figure_readings[figure]; }
-
-/* What the writers below share. */
-struct draft {
-    const char *work;
-    const struct summary *summaries;
-    const struct extracted *extracted;
-    uint32_t count;
-    FILE *errors;
-    FILE *script;           /* plot.gp */
-    struct figures *figures;
-};
-
-struct range {
-    double low;
-    double high;
-};
-
-static void range_add(struct range *range, double value)
-{
-    if (value > 0 && isfinite(value)) {
-        range->low = range->high == 0 ? value : fmin(range->low, value);
-        range->high = fmax(range->high, value);
-    }
-}
-
-static void shown_add(struct draft *draft, enum figure figure, uint32_t variant)
-{
-    char *shown = draft->figures->items[figure].shown;
-    size_t used = strlen(shown);
-
-    snprintf(shown + used, sizeof(draft->figures->items[figure].shown) - used, "%s%u", used > 0 ? " " : "", variant + 1);
-}
-
-static void why_not(struct draft *draft, enum figure figure, const char *reason)
-{
-    struct figure_state *state = &draft->figures->items[figure];
-
-    if (state->shown[0] == '\0')
-        snprintf(state->why_not, sizeof(state->why_not), "%s", reason);
-}
-
-/* gnuplot takes nothing in single quotes for itself but the quote, which is doubled. Bytes below the space would end the line. */
-static void quoted(FILE *out, const char *text, uint32_t characters_max)
-{
-    uint32_t characters = 0;
-
-    fputc('\'', out);
-    for (const char *c = text; *c != '\0'; c++) {
-        bool begins = ((unsigned char)*c & 0xc0) != 0x80; /* the first byte of a character in UTF-8 */
-
-        if (begins && ++characters > characters_max) {
-            fputs("…", out);
-            break;
-        }
-        if (*c == '\'')
-            fputc('\'', out);
-        fputc((unsigned char)*c < ' ' || *c == 0x7f ? ' ' : *c, out);
-    }
-    fputc('\'', out);
-}
-
-static FILE *data_create(struct draft *draft, const char *file, const char *about)
-{
-    FILE *out = file_create(draft->errors, "%s/data/%s.dat", draft->work, file);
-
-    if (out != NULL)
-        fprintf(out, "# %s\n# One block a variant, in the order of plot.gp; NaN: nothing to show.\n", about);
-    return out;
-}
-
-/* Every variant has its block, so that a block's number is the variant's: gnuplot does not count an empty one. */
-static void block_begin(FILE *out, const struct summary *summary)
-{
-    fputs("# variant: ", out);
-    for (const char *c = summary->variant; *c != '\0'; c++)
-        fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
-    fputc('\n', out);
-}
-
-static void block_end(FILE *out, uint32_t rows, uint32_t columns)
-{
-    for (uint32_t i = 0; rows == 0 && i < columns; i++)
-        fputs(i + 1 < columns ? "NaN " : "NaN\n", out);
-    fputs("\n\n", out);
-}
-
-/* `name` = '("label" value, ...)' for the logarithmic axis of that range: at every decade, or at more steps the fewer
- * decades there are. Labels are seconds with the unit a person would say, or plain numbers. */
-static void ticks(FILE *script, const char *name, const struct range *range, bool seconds)
-{
-    static const double fine[] = {1, 1.5, 2, 3, 4, 5, 7};
-    static const double medium[] = {1, 2, 5};
-    double span = range->high / range->low;
-    const double *steps = span < 15 ? fine : medium;
-    size_t steps_count = span < 15 ? ARRAY_COUNT(fine) : span < 2e4 ? ARRAY_COUNT(medium) : 1;
-    const char *separator = "";
-
-    fprintf(script, "%s = '(", name);
-    for (int decade = -9; decade < 15; decade++)
-        for (size_t i = 0; i < steps_count; i++) {
-            double value = steps[i] * pow(10, decade);
-            double unit = !seconds || value >= 1 ? 1 : value < 1e-3 ? 1e-6 : 1e-3;
-
-            if (value < range->low || value > range->high)
-                continue;
-            fprintf(script, "%s\"%g%s\" %g", separator, value / unit,
-                    !seconds ? "" : value < 1e-3 ? " µs" : value < 1 ? " ms" : " s", value);
-            separator = ", ";
-        }
-    fputs(")'\n", script);
-}
-
-/* `name`_low, `name`_high and `name`_ticks. */
-static void axis_script(FILE *script, const char *name, struct range range, bool seconds)
-{
-    char ticks_name[64];
-
-    /* One value, or none, gets a factor of two around it; otherwise a little air. */
-    if (range.high <= 0)
-        range = (struct range){1, 1};
-    double air = range.high / range.low < 2 ? 2 : 1.15;
-
-    range.low /= air;
-    range.high *= air;
-    snprintf(ticks_name, sizeof(ticks_name), "%s_ticks", name);
-    fprintf(script, "%s_low = %g\n%s_high = %g\n", name, range.low, name, range.high);
-    ticks(script, ticks_name, &range, seconds);
-}
-
-/* Says which figure comes next, and with what. */
-static void figure_script(struct draft *draft, enum figure figure, const char *subtitle)
-{
-    FILE *script = draft->script;
-
-    if (draft->figures->items[figure].shown[0] == '\0')
-        return;
-    fprintf(script, "figure = '%s'\nshown = '%s'\nquestion = ", figure_file(figure), draft->figures->items[figure].shown);
-    quoted(script, figure_question(figure), 200);
-    fputs("\nsubtitle = ", script);
-    quoted(script, subtitle, 200);
-    fputs("\nload 'data/draw.gp'\n\n", script);
-}
 
 static bool any_saturated(const struct draft *draft, enum figure figure)
 {
@@ -185,7 +45,7 @@ static void cdf_write(struct draft *draft, enum figure figure, const char *about
     struct range range = {0};
     double objective_s = 0;
     char objective[NUMBER_TEXT_MAX];
-    FILE *out = data_create(draft, figure_file(figure), about);
+    FILE *out = draft_data(draft, figure_file(figure), about);
 
     if (out == NULL)
         return;
@@ -195,16 +55,16 @@ static void cdf_write(struct draft *draft, enum figure figure, const char *about
         const struct histogram *histogram = figure == FIGURE_TTFT_CDF ? &extracted->ttft : &extracted->e2e;
         double variant_objective_s = figure == FIGURE_TTFT_CDF ? extracted->objective_ttft_s : extracted->objective_e2e_s;
 
-        block_begin(out, &draft->summaries[v]);
+        draft_block_begin(out, &draft->summaries[v]);
         for (uint32_t i = 0; histogram->count > 0 && i <= CDF_POINTS; i++) {
             double share = (double)i / CDF_POINTS;
 
             fprintf(out, "%g %.6g\n", share * 100, (double)histogram_quantile(histogram, share) / 1e9);
         }
-        block_end(out, histogram->count > 0, 2);
+        draft_block_end(out, histogram->count > 0, 2);
         if (histogram->count == 0)
             continue;
-        shown_add(draft, figure, v);
+        draft_shown(draft, figure, v);
         range_add(&range, (double)histogram_quantile(histogram, 0.002) / 1e9);
         range_add(&range, (double)histogram_quantile(histogram, 0.998) / 1e9);
         /* Variants may differ in their objective: then a line would lie for some of them. */
@@ -215,11 +75,11 @@ static void cdf_write(struct draft *draft, enum figure figure, const char *about
         range_add(&range, objective_s);
     else
         objective_s = 0;
-    why_not(draft, figure, "no request was finished after the warm-up");
+    draft_why_not(draft, figure, "no request was finished after the warm-up");
     text_duration(objective_s * 1e9, objective);
     fprintf(draft->script, "objective_s = %g\nobjective = '%s'\n", objective_s, objective);
-    axis_script(draft->script, "seconds", range, true);
-    figure_script(draft, figure, any_saturated(draft, figure)
+    draft_axis(draft->script, "seconds", range, true);
+    draft_figure(draft, figure, any_saturated(draft, figure)
                                      ? "So far, not a steady state: the backlog of the variants marked unstable grows."
                                      : "Requests that arrived after the warm-up.");
 }
@@ -247,7 +107,7 @@ static uint32_t blame_bar(FILE *out, const struct blame_band *band, double x)
 
 static void blame_write(struct draft *draft)
 {
-    FILE *out = data_create(draft, figure_file(FIGURE_BLAME), "Composition of latency: percent, stacked");
+    FILE *out = draft_data(draft, figure_file(FIGURE_BLAME), "Composition of latency: percent, stacked");
 
     if (out == NULL)
         return;
@@ -260,23 +120,23 @@ static void blame_write(struct draft *draft)
         const struct summary *summary = &draft->summaries[v];
         uint32_t bars = 0;
 
-        block_begin(out, summary);
+        draft_block_begin(out, summary);
         for (uint32_t band = 0; band < BLAME_BANDS; band++)
             /* Percentiles of an unstable run are none. */
             if (!summary->saturated || strcmp(summary->blame[band].label, "all") == 0)
                 bars += blame_bar(out, &summary->blame[band], v * (BLAME_BANDS + 1.0) + band);
         fputs("\n\n", out); /* bars carry their place, so an empty block may be one */
         if (bars > 0)
-            shown_add(draft, FIGURE_BLAME, v);
+            draft_shown(draft, FIGURE_BLAME, v);
     }
     file_close(out, draft->errors);
-    why_not(draft, FIGURE_BLAME, "no request was finished after the warm-up");
+    draft_why_not(draft, FIGURE_BLAME, "no request was finished after the warm-up");
     fprintf(draft->script, "bands = %d\nblame_parts = '", BLAME_BANDS);
 #define X(name, text, about) fputs(text " ", draft->script);
     BLAME_LIST(X)
 #undef X
     fputs("'\nblame_colours = '" BLAME_COLOURS "'\n", draft->script);
-    figure_script(draft, FIGURE_BLAME,
+    draft_figure(draft, FIGURE_BLAME,
                   any_saturated(draft, FIGURE_BLAME)
                       ? "Parts of the mean request by band of end-to-end latency; of unstable variants only the whole, so far."
                       : "Parts of the mean request by band of end-to-end latency; the latency itself is above the bar.");
@@ -285,7 +145,7 @@ static void blame_write(struct draft *draft)
 static void ttft_class_write(struct draft *draft)
 {
     struct range range = {0};
-    FILE *out = data_create(draft, figure_file(FIGURE_TTFT_CLASS), "Time to first token by class");
+    FILE *out = draft_data(draft, figure_file(FIGURE_TTFT_CLASS), "Time to first token by class");
 
     if (out == NULL)
         return;
@@ -294,7 +154,7 @@ static void ttft_class_write(struct draft *draft)
         const struct summary *summary = &draft->summaries[v];
         uint32_t rows = 0;
 
-        block_begin(out, summary);
+        draft_block_begin(out, summary);
         for (uint32_t class = CLASS_BASE; class < CLASS_COUNT && !summary->saturated; class++) {
             const struct latency *latency = &summary->latency[class][METRIC_TTFT];
 
@@ -306,14 +166,14 @@ static void ttft_class_write(struct draft *draft)
             range_add(&range, (double)latency->p99_ns / 1e9);
             rows++;
         }
-        block_end(out, rows, 5);
+        draft_block_end(out, rows, 5);
         if (rows > 0)
-            shown_add(draft, FIGURE_TTFT_CLASS, v);
+            draft_shown(draft, FIGURE_TTFT_CLASS, v);
     }
     file_close(out, draft->errors);
-    why_not(draft, FIGURE_TTFT_CLASS, "no stable variant finished a request after the warm-up");
-    axis_script(draft->script, "seconds", range, true);
-    figure_script(draft, FIGURE_TTFT_CLASS, any_saturated(draft, FIGURE_TTFT_CLASS)
+    draft_why_not(draft, FIGURE_TTFT_CLASS, "no stable variant finished a request after the warm-up");
+    draft_axis(draft->script, "seconds", range, true);
+    draft_figure(draft, FIGURE_TTFT_CLASS, any_saturated(draft, FIGURE_TTFT_CLASS)
                                                 ? "Dot: median. Square: 90th percentile. Triangle: 99th. Unstable variants have none."
                                                 : "Dot: median. Square: 90th percentile. Triangle: 99th.");
 }
@@ -338,38 +198,12 @@ static void bin_write(FILE *out, const struct extracted *extracted, uint32_t ind
             (double)bin->loads / (instants * extracted->sample_s));
 }
 
-static void time_axis(struct draft *draft, double end_s)
-{
-    static const struct {
-        const char *name;
-        double seconds;
-        double until_s;
-    } units[] = {{"s", 1, 300}, {"min", 60, 3 * 3600}, {"h", 3600, 4 * 86400}, {"days", 86400, INFINITY}};
-    double arrivals_end_s = 0;
-    double warmup_s = (double)draft->summaries[0].facts.warmup_until_ns / 1e9;
-    size_t unit = 0;
-
-    for (uint32_t v = 0; v < draft->count; v++) {
-        arrivals_end_s = fmax(arrivals_end_s, (double)draft->summaries[v].facts.arrivals_end_ns / 1e9);
-        if (draft->summaries[v].facts.warmup_until_ns != draft->summaries[0].facts.warmup_until_ns)
-            warmup_s = 0; /* nothing that could be drawn for all */
-    }
-    /* A long drain would press what matters into a corner. */
-    if (arrivals_end_s > 0)
-        end_s = fmin(end_s, arrivals_end_s * 1.25);
-    while (end_s >= units[unit].until_s)
-        unit++;
-    /* The point matters: gnuplot divides integers as C does. */
-    fprintf(draft->script, "time_unit = '%s'\ntime_unit_s = %.1f\ntime_end_s = %.9g\nwarmup_s = %.9g\narrivals_end_s = %.9g\n",
-            units[unit].name, units[unit].seconds, end_s, warmup_s, arrivals_end_s);
-}
-
 static void series_write(struct draft *draft)
 {
     static const enum figure of_series[] = {FIGURE_HIT_RATIO, FIGURE_LOADS, FIGURE_QUEUE, FIGURE_MEMORY};
     double end_s = 0;
     uint64_t loads = 0;
-    FILE *out = data_create(draft, "series", "Time series; hit-ratio, loads, queue and memory are drawn from it");
+    FILE *out = draft_data(draft, "series", "Time series; hit-ratio, loads, queue and memory are drawn from it");
 
     if (out == NULL)
         return;
@@ -378,34 +212,34 @@ static void series_write(struct draft *draft)
         const struct extracted *extracted = &draft->extracted[v];
         uint64_t lookups = 0;
 
-        block_begin(out, &draft->summaries[v]);
+        draft_block_begin(out, &draft->summaries[v]);
         for (uint32_t i = 0; i < extracted->bins_count; i++) {
             bin_write(out, extracted, i);
             lookups += extracted->bins[i].hits + extracted->bins[i].misses;
             loads += extracted->bins[i].loads;
         }
-        block_end(out, extracted->bins_count, 9);
+        draft_block_end(out, extracted->bins_count, 9);
         if (extracted->bins_count == 0)
             continue;
         for (size_t i = 0; i < ARRAY_COUNT(of_series); i++)
             if (of_series[i] != FIGURE_HIT_RATIO || lookups > 0)
-                shown_add(draft, of_series[i], v);
+                draft_shown(draft, of_series[i], v);
         end_s = fmax(end_s, extracted->series_start_s + extracted->bins_count * extracted->bin_s);
     }
     file_close(out, draft->errors);
     if (loads == 0 && draft->figures->items[FIGURE_LOADS].shown[0] != '\0') {
         draft->figures->items[FIGURE_LOADS].shown[0] = '\0';
-        why_not(draft, FIGURE_LOADS, "no adapter was loaded");
+        draft_why_not(draft, FIGURE_LOADS, "no adapter was loaded");
     }
-    why_not(draft, FIGURE_HIT_RATIO, "no adapter was looked up, or there are no samples");
+    draft_why_not(draft, FIGURE_HIT_RATIO, "no adapter was looked up, or there are no samples");
     for (size_t i = 0; i < ARRAY_COUNT(of_series); i++)
         if (draft->figures->items[of_series[i]].why_not[0] == '\0')
-            why_not(draft, of_series[i], "the results file has no samples of the replicas");
-    time_axis(draft, end_s);
-    figure_script(draft, FIGURE_HIT_RATIO, "Lookups in GPU slots that found their adapter, all replicas together.");
-    figure_script(draft, FIGURE_LOADS, "Adapters that arrived in GPU slots, all replicas together.");
-    figure_script(draft, FIGURE_QUEUE, "Requests in the fleet, all replicas together.");
-    figure_script(draft, FIGURE_MEMORY, "Solid: mean of the replicas. Dotted: the fullest replica.");
+            draft_why_not(draft, of_series[i], "the results file has no samples of the replicas");
+    draft_time_axis(draft, end_s);
+    draft_figure(draft, FIGURE_HIT_RATIO, "Lookups in GPU slots that found their adapter, all replicas together.");
+    draft_figure(draft, FIGURE_LOADS, "Adapters that arrived in GPU slots, all replicas together.");
+    draft_figure(draft, FIGURE_QUEUE, "Requests in the fleet, all replicas together.");
+    draft_figure(draft, FIGURE_MEMORY, "Solid: mean of the replicas. Dotted: the fullest replica.");
 }
 
 static void fairness_write(struct draft *draft)
@@ -414,7 +248,7 @@ static void fairness_write(struct draft *draft)
     struct range requests = {0};
     uint64_t stride = 1;
     char subtitle[160] = "A point is a tenant.";
-    FILE *out = data_create(draft, figure_file(FIGURE_FAIRNESS), "Tenants: what they asked for and how long it took");
+    FILE *out = draft_data(draft, figure_file(FIGURE_FAIRNESS), "Tenants: what they asked for and how long it took");
 
     if (out == NULL)
         return;
@@ -422,7 +256,7 @@ static void fairness_write(struct draft *draft)
     for (uint32_t v = 0; v < draft->count; v++) {
         const struct extracted *extracted = &draft->extracted[v];
 
-        block_begin(out, &draft->summaries[v]);
+        draft_block_begin(out, &draft->summaries[v]);
         for (uint32_t i = 0; i < extracted->tenants_count; i++) {
             const struct tenant_point *tenant = &extracted->tenants[i];
 
@@ -430,18 +264,18 @@ static void fairness_write(struct draft *draft)
             range_add(&seconds, tenant->e2e_mean_s);
             range_add(&requests, (double)tenant->requests);
         }
-        block_end(out, extracted->tenants_count, 2);
+        draft_block_end(out, extracted->tenants_count, 2);
         if (extracted->tenants_count > 0)
-            shown_add(draft, FIGURE_FAIRNESS, v);
+            draft_shown(draft, FIGURE_FAIRNESS, v);
         stride = max_u64(stride, extracted->tenants_stride);
     }
     file_close(out, draft->errors);
-    why_not(draft, FIGURE_FAIRNESS, "no tenant had a request finished");
+    draft_why_not(draft, FIGURE_FAIRNESS, "no tenant had a request finished");
     if (stride > 1)
         snprintf(subtitle, sizeof(subtitle), "A point is a tenant; one in %llu is shown.", (unsigned long long)stride);
-    axis_script(draft->script, "seconds", seconds, true);
-    axis_script(draft->script, "requests", requests, false);
-    figure_script(draft, FIGURE_FAIRNESS, subtitle);
+    draft_axis(draft->script, "seconds", seconds, true);
+    draft_axis(draft->script, "requests", requests, false);
+    draft_figure(draft, FIGURE_FAIRNESS, subtitle);
 }
 
 static void script_begin(struct draft *draft)
@@ -453,10 +287,33 @@ static void script_begin(struct draft *draft)
                     "variant_colours = '" VARIANT_COLOURS "'\n", draft->count);
     for (uint32_t v = 0; v < draft->count; v++) {
         fprintf(script, "name[%u] = ", v + 1);
-        quoted(script, draft->summaries[v].variant, draft->count <= 4 ? 44 : 28);
+        draft_quoted(script, draft->summaries[v].variant, draft->count <= 4 ? 44 : 28);
         fprintf(script, "\nunstable[%u] = %d\n", v + 1, draft->summaries[v].saturated);
     }
     fputc('\n', script);
+}
+
+/* Marks the figures of requests, or those of jobs, when a variant has any; returns that. */
+static bool applies_mark(struct draft *draft, bool of_jobs)
+{
+    bool any = false;
+
+    for (uint32_t v = 0; v < draft->count; v++)
+        any |= of_jobs ? draft->summaries[v].jobs.present : !draft->summaries[v].without_requests;
+    for (uint32_t i = 0; i < FIGURE_COUNT; i++)
+        if (figure_of_jobs((enum figure)i) == of_jobs)
+            draft->figures->items[i].applies = any;
+    return any;
+}
+
+static void requests_figures_write(struct draft *draft)
+{
+    cdf_write(draft, FIGURE_TTFT_CDF, "Time to first token");
+    cdf_write(draft, FIGURE_E2E_CDF, "End-to-end latency");
+    blame_write(draft);
+    ttft_class_write(draft);
+    series_write(draft);
+    fairness_write(draft);
 }
 
 enum status figures_write(const char *work, const struct summary *summaries, const struct extracted *extracted,
@@ -471,11 +328,9 @@ enum status figures_write(const char *work, const struct summary *summaries, con
     if (draft.script == NULL)
         return STATUS_IO;
     script_begin(&draft);
-    cdf_write(&draft, FIGURE_TTFT_CDF, "Time to first token");
-    cdf_write(&draft, FIGURE_E2E_CDF, "End-to-end latency");
-    blame_write(&draft);
-    ttft_class_write(&draft);
-    series_write(&draft);
-    fairness_write(&draft);
+    if (applies_mark(&draft, false))
+        requests_figures_write(&draft);
+    if (applies_mark(&draft, true))
+        figures_jobs_write(&draft);
     return file_close(draft.script, errors) ? STATUS_OK : STATUS_IO;
 }

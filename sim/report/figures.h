@@ -1,4 +1,4 @@
-/* The figures of a report: one line each, from which the files, their questions on the page and the checks follow.
+/* The figures of a report, of requests and of jobs: one line each, from which the files, their questions on the page and the checks follow.
  * X(name, file, question, reading): plots/<file>.gp draws it; `reading` tells how to read it. */
 #ifndef REPORT_FIGURES_H
 #define REPORT_FIGURES_H
@@ -35,22 +35,53 @@
       "A point is a tenant: how much it asked for and how long its answers took on average. A flat cloud is fair; "     \
       "small tenants spread more because their means are of few requests.")
 
+#define JOB_FIGURE_LIST(X)                                                                                              \
+    X(GANTT, "gantt", "Which base is where, and who works on it?",                                                      \
+      "A row is a GPU. Grey: a base is being loaded. Faint: it is there. Full: a job holds the GPU, fuller where jobs " \
+      "share it. Much faint colour is memory that earns nothing; much grey is time lost to loads.")                     \
+    X(JOB_QUEUE, "job-queue", "Do jobs pile up?",                                                                       \
+      "Jobs that wait, and the GPUs they ask for (dotted: the GPUs there are), over time. A line that climbs and does " \
+      "not come back means too few GPUs.")                                                                                                          \
+    X(ALLOCATION, "allocation", "How much of what is held is used?",                                                    \
+      "Solid: part of the GPUs that jobs hold. Dotted: part of the time in which a job computes. Between the two lie "  \
+      "loads, checkpoints and starts.")                                                                                 \
+    X(JOB_WAIT, "job-wait", "How long do jobs wait?",                                                                   \
+      "Each line is one kind of job: so many percent of them computed within that time of being submitted. Further "    \
+      "left is better.")                                                                                                \
+    X(JOB_COMPLETION, "job-completion", "How soon is a job done?",                                                      \
+      "Each line is one variant: so many percent of its jobs were done within that time of being submitted. Long jobs " \
+      "take long whatever the scheduler does.")                                                                         \
+    X(RHO, "rho", "Are all jobs slowed down alike?",                                                                    \
+      "Finish-time fairness: the time from submission to done over what the job would have taken alone. A steep line "  \
+      "is fair; a long tail to the right is paid for by the few.")                                                      \
+    X(COST, "cost", "What does the pool cost, and what for?",                                                           \
+      "Each bar is the bill of a variant, split as the ledger splits it. Idle and unused reservation are what nobody "  \
+      "worked for.")                                                                                                    \
+    X(TENANT_COST, "tenant-cost", "Who pays how much?",                                                                 \
+      "Tenants in the order of what they pay, the largest first.")
+
 enum figure {
 #define X(name, file, question, reading) FIGURE_##name,
     FIGURE_LIST(X)
+    JOB_FIGURE_LIST(X)
 #undef X
     FIGURE_COUNT
 };
+
+static inline bool figure_of_jobs(enum figure figure) { return figure >= FIGURE_GANTT; }
 
 /* More lines than this cannot be told apart; the tables have all variants. */
 #define FIGURE_VARIANTS_MAX 8
 
 /* Okabe and Ito's colours, which people with any colour vision can tell apart; a variant has the same in every figure
- * and table. Their black is a grey here, to be seen on dark pages too. Blame parts take them in the order of BLAME_LIST. */
+ * and table. Their black is a grey here, to be seen on dark pages too. Blame parts take them in the order of BLAME_LIST,
+ * charges in that of CHARGE_COMPONENTS. */
 #define VARIANT_COLOURS "#0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #767676 #F0E442"
+#define CHARGE_COLOURS "#E69F00 #CC79A7 #009E73 #56B4E9 #D55E00 #BBBBBB #F0E442 #0072B2"
 #define BLAME_COLOURS "#999999 #F0E442 #D55E00 #E69F00 #CC79A7 #0072B2 #009E73 #56B4E9 #000000"
 
 struct figure_state {
+    bool applies;       /* there are requests, or jobs, that it could be about; otherwise it is left out */
     bool made;          /* both pictures of it are there */
     char why_not[160];  /* empty: as soon as gnuplot runs */
     char shown[64];     /* variants with data for it, numbered from 1, for gnuplot's `for [v in shown]` */

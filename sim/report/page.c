@@ -35,8 +35,7 @@ static void unstable_banner(FILE *out, const struct summary *summary)
     fputs(". How long they wait depends on how long the run lasts, so this variant has no percentiles.</div>\n", out);
 }
 
-/* One sentence a question, for the reader who stops here. */
-static void in_short(FILE *out, const struct summary *summaries, uint32_t count)
+static void requests_in_short(FILE *out, const struct summary *summaries, uint32_t count)
 {
     const struct summary *first = NULL;
     const struct summary *good = NULL;
@@ -45,7 +44,7 @@ static void in_short(FILE *out, const struct summary *summaries, uint32_t count)
     for (uint32_t v = 0; v < count; v++) {
         const struct summary *summary = &summaries[v];
 
-        if (summary->saturated || summary->completed == 0)
+        if (summary->saturated || summary->completed == 0 || summary->without_requests)
             continue;
         if (first == NULL || summary->latency[CLASS_ALL][METRIC_TTFT].p99_ns < first->latency[CLASS_ALL][METRIC_TTFT].p99_ns)
             first = summary;
@@ -54,7 +53,7 @@ static void in_short(FILE *out, const struct summary *summaries, uint32_t count)
     }
     if (first == NULL)
         return;
-    fputs("<ul class=\"short\">\n<li>", out);
+    fputs("<li>", out);
     if (count > 1) {
         fputs("Shortest wait for the first token: <strong>", out);
         text_html(out, first->variant);
@@ -72,8 +71,51 @@ static void in_short(FILE *out, const struct summary *summaries, uint32_t count)
         fputs("Within the objective: ", out);
     }
     text_number(good->goodput_per_s, text);
-    fprintf(out, "%s a second, %.1f %% of those that arrived.</li>\n</ul>\n", text,
+    fprintf(out, "%s a second, %.1f %% of those that arrived.</li>\n", text,
             good->arrived > 0 ? 100.0 * (double)good->good / (double)good->arrived : 0);
+}
+
+static bool any_requests(const struct summary *summaries, uint32_t count)
+{
+    bool any = false;
+
+    for (uint32_t v = 0; v < count; v++)
+        any |= !summaries[v].without_requests;
+    return any;
+}
+
+static bool any_jobs(const struct summary *summaries, uint32_t count)
+{
+    bool any = false;
+
+    for (uint32_t v = 0; v < count; v++)
+        any |= summaries[v].jobs.present;
+    return any;
+}
+
+/* One sentence a question, for the reader who stops here. */
+static void in_short(FILE *out, const struct summary *summaries, uint32_t count)
+{
+    bool some = false;
+
+    for (uint32_t v = 0; v < count; v++)
+        some |= (!summaries[v].without_requests && !summaries[v].saturated && summaries[v].completed > 0) ||
+                (summaries[v].jobs.present && summaries[v].jobs.done > 0);
+    if (!some)
+        return;
+    fputs("<ul class=\"short\">\n", out);
+    page_jobs_in_short(out, summaries, count);
+    requests_in_short(out, summaries, count);
+    fputs("</ul>\n", out);
+}
+
+/* What the variants have in common. */
+static const char *common_text(const struct summary *summaries, uint32_t count)
+{
+    const bool requests = any_requests(summaries, count);
+    const bool jobs = any_jobs(summaries, count);
+
+    return requests && jobs ? "s on the same requests and jobs" : jobs ? "s on the same jobs" : "s on the same requests";
 }
 
 static void head(FILE *out, const struct page *page)
@@ -92,8 +134,12 @@ static void head(FILE *out, const struct page *page)
     fputs("</style>\n</head>\n<body>\n<main>\n<h1>", out);
     text_html(out, first->name);
     text_duration(first->measured_s * 1e9, measured);
-    fprintf(out, "</h1>\n<p class=\"lead\">What-if run of multi-LoRA serving: %u variant%s, %s measured, seed %llu, berth ",
-            page->count, page->count > 1 ? "s on the same requests" : "", measured, (unsigned long long)first->seed);
+    fprintf(out, "</h1>\n<p class=\"lead\">What-if run of %s: %u variant%s, %s measured, seed %llu, berth ",
+            !any_jobs(page->summaries, page->count)       ? "multi-LoRA serving"
+            : any_requests(page->summaries, page->count) ? "multi-LoRA serving and fine-tuning"
+                                                         : "LoRA fine-tuning",
+            page->count, page->count > 1 ? common_text(page->summaries, page->count) : "", measured,
+            (unsigned long long)first->seed);
     text_html(out, page->version[0] != '\0' ? page->version : "of unknown version");
     fputs(".</p>\n", out);
     for (uint32_t v = 0; v < page->count; v++)
@@ -118,6 +164,10 @@ static void figures(FILE *out, const struct page *page)
     for (uint32_t i = 0; i < FIGURE_COUNT; i++) {
         const struct figure_state *state = &figures->items[i];
         char prefix[16];
+
+        if (!state->applies)
+            continue;
+
         char *svg = state->made ? file_read("%s/%s.svg", page->work, figure_file((enum figure)i)) : NULL;
 
         snprintf(prefix, sizeof(prefix), "f%u-", i + 1);
@@ -241,15 +291,20 @@ static void again(FILE *out, const struct page *page)
 /* What a reader must know before quoting a number. Variants mostly share them: each line is printed once. */
 static void notes(FILE *out, const struct page *page)
 {
+    const bool requests = any_requests(page->summaries, page->count);
+    const bool jobs = any_jobs(page->summaries, page->count);
+    const char *what = !jobs ? "Requests" : requests ? "Requests and jobs" : "Jobs";
     char warmup[NUMBER_TEXT_MAX];
 
     fputs("<h2>Read this before quoting a number</h2>\n<ul>\n", out);
     text_duration((double)page->summaries[0].facts.warmup_until_ns, warmup);
     if (page->summaries[0].facts.warmup_until_ns > 0)
-        fprintf(out, "<li>Requests that arrived in the first %s (warm-up) are in no number and no figure of requests.</li>\n",
-                warmup);
+        fprintf(out, "<li>%s that came in the first %s (warm-up) are in no number and no figure of theirs.</li>\n", what, warmup);
     else
-        fputs("<li>There was no warm-up: the run begins with empty slots, and its first requests are counted.</li>\n", out);
+        fprintf(out, "<li>There was no warm-up: the run begins with empty GPUs, and its first %s are counted.</li>\n",
+                !jobs ? "requests" : requests ? "requests and jobs" : "jobs");
+    if (jobs)
+        fputs("<li>Costs, stops, loads and shares of GPU time are of the whole run, warm-up and drain included.</li>\n", out);
     fputs("<li>Percentiles are of log-linear histograms: at most 0.8 % off.</li>\n", out);
     for (uint32_t v = 0; v < page->count; v++)
         for (const char *line = page->summaries[v].notes; *line != '\0';) {
@@ -274,9 +329,12 @@ void page_write(FILE *out, const struct page *page)
 {
     head(out, page);
     fputs(page->count > 1 ? "<h2>Side by side</h2>\n" : "<h2>In numbers</h2>\n", out);
-    page_comparison(out, page->summaries, page->count);
-    fputs("<h3>What a fine-tuned request costs over a base one</h3>\n", out);
-    page_goals(out, page->summaries, page->count, 0);
+    page_jobs_comparison(out, page->summaries, page->count);
+    if (any_requests(page->summaries, page->count)) {
+        page_comparison(out, page->summaries, page->count);
+        fputs("<h3>What a fine-tuned request costs over a base one</h3>\n", out);
+        page_goals(out, page->summaries, page->count, 0);
+    }
     notes(out, page);
     figures(out, page);
     variants(out, page);

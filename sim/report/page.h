@@ -25,6 +25,10 @@ void page_write(FILE *out, const struct page *page);
 void page_comparison(FILE *out, const struct summary *summaries, uint32_t count);
 void page_goals(FILE *out, const struct summary *summaries, uint32_t count, uint32_t first);
 void page_variant(FILE *out, const struct summary *summary, uint32_t variant);
+/* page_jobs.c: the same of jobs: side by side; a sentence or two; one by itself. Nothing of a variant without jobs. */
+void page_jobs_comparison(FILE *out, const struct summary *summaries, uint32_t count);
+void page_jobs_in_short(FILE *out, const struct summary *summaries, uint32_t count);
+void page_jobs_variant(FILE *out, const struct jobs_summary *jobs);
 /* page_style.c */
 extern const char page_style[];
 

@@ -2,11 +2,9 @@
 #include <math.h>
 
 #include "report/page.h"
+#include "report/page_rows.h"
 #include "report/text.h"
 #include "results/words.h"
-
-enum kind { COUNT, DURATION, PERCENT, NUMBER };
-enum better { MORE, LESS, NEITHER };
 
 /* X(name, kind, better, percentile, label, value of `s`). A percentile of an unstable run is none. */
 #define ROW_LIST(X)                                                                                                     \
@@ -44,25 +42,20 @@ enum row {
     ROW_COUNT
 };
 
-static const struct {
-    enum kind kind;
-    enum better better;
-    bool percentile;
-    const char *label;
-} rows[ROW_COUNT] = {
+static const struct page_row rows[ROW_COUNT] = {
 #define X(name, kind, better, percentile, label, value) {kind, better, percentile, label},
     ROW_LIST(X)
 #undef X
 };
 
 /* NaN: there is no such number. */
-static double row_value(enum row row, const struct summary *s)
+static double row_value(uint32_t row, const struct summary *s)
 {
     bool none = s->completed == 0 && rows[row].kind == DURATION;
 
-    if (none || (rows[row].percentile && s->saturated))
+    if (none || s->without_requests || (rows[row].percentile && s->saturated))
         return NAN;
-    switch (row) {
+    switch ((enum row)row) {
 #define X(name, kind, better, percentile, label, value) \
     case ROW_##name:                                    \
         return (double)(value);
@@ -74,97 +67,12 @@ static double row_value(enum row row, const struct summary *s)
     return NAN;
 }
 
-/* All of a row in one unit, so that numbers can be compared by looking at them. */
-static const char *duration_unit(double most_ns, double *ret_unit_ns)
-{
-    *ret_unit_ns = most_ns < 999.5e6 ? 1e6 : 1e9;
-    return most_ns < 999.5e6 ? "ms" : "s";
-}
-
-static void value_text(enum kind kind, double value, double unit_ns, char ret_text[NUMBER_TEXT_MAX])
-{
-    if (isnan(value))
-        snprintf(ret_text, NUMBER_TEXT_MAX, "–");
-    else if (kind == COUNT)
-        count_text((uint64_t)value, ret_text);
-    else if (kind == PERCENT)
-        snprintf(ret_text, NUMBER_TEXT_MAX, "%.1f %%", value * 100);
-    else
-        text_number(kind == DURATION ? value / unit_ns : value, ret_text);
-}
-
-/* Best is what no other beats as printed: digits that are not shown decide nothing, and where all are equal none is best. */
-static bool row_best(enum row row, const struct summary *summaries, uint32_t count, double unit_ns,
-                     char ret_best[NUMBER_TEXT_MAX])
-{
-    double best = NAN;
-    bool differ = false;
-
-    for (uint32_t v = 0; v < count; v++) {
-        double value = row_value(row, &summaries[v]);
-
-        if (!isnan(value) && (isnan(best) || (rows[row].better == MORE ? value > best : value < best)))
-            best = value;
-    }
-    value_text(rows[row].kind, best, unit_ns, ret_best);
-    for (uint32_t v = 0; v < count; v++) {
-        double value = row_value(row, &summaries[v]);
-        char text[NUMBER_TEXT_MAX];
-
-        value_text(rows[row].kind, value, unit_ns, text);
-        differ |= !isnan(value) && strcmp(text, ret_best) != 0;
-    }
-    return differ && !isnan(best) && rows[row].better != NEITHER;
-}
-
-static void comparison_row(FILE *out, enum row row, const struct summary *summaries, uint32_t count)
-{
-    char best[NUMBER_TEXT_MAX];
-    double most_ns = 0;
-    double unit_ns;
-
-    for (uint32_t v = 0; v < count; v++)
-        most_ns = fmax(most_ns, row_value(row, &summaries[v])); /* fmax passes NaN over */
-    const char *unit = duration_unit(most_ns, &unit_ns);
-    bool mark = row_best(row, summaries, count, unit_ns, best);
-
-    fputs("<tr><th scope=\"row\">", out);
-    text_html(out, rows[row].label);
-    if (rows[row].kind == DURATION)
-        fprintf(out, " <small>%s</small>", unit);
-    fputs("</th>", out);
-    for (uint32_t v = 0; v < count; v++) {
-        char text[NUMBER_TEXT_MAX];
-
-        value_text(rows[row].kind, row_value(row, &summaries[v]), unit_ns, text);
-        if (rows[row].percentile && summaries[v].saturated)
-            fputs("<td class=\"unstable\">unstable</td>", out);
-        else if (mark && strcmp(text, best) == 0)
-            fprintf(out, "<td class=\"best\">%s</td>", text);
-        else
-            fprintf(out, "<td>%s</td>", text);
-    }
-    fputs("</tr>\n", out);
-}
-
-/* `first`: the number of the first of them among all variants, for its colour. */
-static void variants_head(FILE *out, const struct summary *summaries, uint32_t count, uint32_t first)
-{
-    fputs("<div class=\"scroll\"><table class=\"comparison\">\n<thead><tr><td></td>", out);
-    for (uint32_t v = 0; v < count; v++) {
-        fputs("<th scope=\"col\">", out);
-        page_name(out, summaries[v].variant, first + v);
-        fputs("</th>", out);
-    }
-    fputs("</tr></thead>\n<tbody>\n", out);
-}
-
 void page_comparison(FILE *out, const struct summary *summaries, uint32_t count)
 {
-    variants_head(out, summaries, count, 0);
+    page_variants_head(out, summaries, count, 0);
     for (uint32_t row = 0; row < ROW_COUNT; row++)
-        comparison_row(out, (enum row)row, summaries, count);
-    fputs("</tbody></table></div>\n", out);
+        page_rows_row(out, rows, row, row_value, summaries, count);
+    page_rows_end(out);
     if (count > 1)
         fputs("<p class=\"note\">★ marks the best of a row. Percentiles of an unstable variant are not printed: they would "
               "grow with the length of the run.</p>\n", out);
@@ -211,7 +119,7 @@ static void goal_row(FILE *out, enum request_class class, enum metric metric, co
 
 void page_goals(FILE *out, const struct summary *summaries, uint32_t count, uint32_t first)
 {
-    variants_head(out, summaries, count, first);
+    page_variants_head(out, summaries, count, first);
     for (uint32_t class = CLASS_WARM; class < CLASS_COUNT; class++)
         goal_row(out, (enum request_class)class, METRIC_E2E, summaries, count);
     for (uint32_t class = CLASS_WARM; class < CLASS_COUNT; class++)
@@ -246,7 +154,7 @@ static void latency_table(FILE *out, const struct summary *summary)
           "<th rowspan=\"2\">requests</th>", out);
     for (uint32_t metric = 0; metric < METRIC_COUNT; metric++) {
         /* The median decides: a single worst case must not turn the rest into 0.0123. */
-        const char *unit = duration_unit((double)summary->latency[CLASS_ALL][metric].p50_ns, &unit_ns[metric]);
+        const char *unit = page_duration_unit((double)summary->latency[CLASS_ALL][metric].p50_ns, &unit_ns[metric]);
 
         fprintf(out, "<th colspan=\"4\" class=\"edge group\">%s <small>%s</small></th>", metric_names[metric], unit);
     }
@@ -400,14 +308,31 @@ static void facts_list(FILE *out, const struct summary *summary)
     fprintf(out, "<dt>digest</dt><dd><code>%016llx</code></dd>\n</dl>\n", (unsigned long long)facts->digest);
 }
 
+/* What there is to say of a run without requests. */
+static void run_facts_list(FILE *out, const struct summary *summary)
+{
+    char simulated[NUMBER_TEXT_MAX], wall[NUMBER_TEXT_MAX];
+
+    text_duration((double)summary->facts.end_ns, simulated);
+    text_duration(summary->facts.wall_s * 1e9, wall);
+    fprintf(out, "<h4>Facts of the run</h4>\n<dl>\n<dt>simulated</dt><dd>%s to the last event, in %s</dd>\n", simulated, wall);
+    fprintf(out, "<dt>digest</dt><dd><code>%016llx</code></dd>\n</dl>\n", (unsigned long long)summary->facts.digest);
+}
+
 void page_variant(FILE *out, const struct summary *summary, uint32_t variant)
 {
-    latency_table(out, summary);
-    fputs("<h4>Fine-tuned against base requests</h4>\n", out);
-    page_goals(out, summary, 1, variant);
-    tiers_table(out, summary);
-    blame_table(out, summary);
-    facts_list(out, summary);
+    if (summary->jobs.present)
+        page_jobs_variant(out, &summary->jobs);
+    if (!summary->without_requests) {
+        latency_table(out, summary);
+        fputs("<h4>Fine-tuned against base requests</h4>\n", out);
+        page_goals(out, summary, 1, variant);
+        tiers_table(out, summary);
+        blame_table(out, summary);
+        facts_list(out, summary);
+    } else {
+        run_facts_list(out, summary);
+    }
     if (summary->notes[0] != '\0') {
         fputs("<h4>Notes</h4>\n<p class=\"lines\">", out);
         text_html(out, summary->notes);

@@ -4,35 +4,20 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "report/cells.h"
+#include "report/jobs_table.h"
+#include "report/lines.h"
 #include "results/words.h"
 
-#define TABLE_COLUMNS 100
 /* With more variants than this only the first is told in detail. */
 #define DETAILED_MAX 4
-#define LABEL "  %-11s "
-#define LABEL_COLUMNS 14
 
 static const char *const class_words[CLASS_COUNT] = {
 #define X(name, word) word,
     CLASS_LIST(X)
 #undef X
 };
-
-/* On a terminal what needs the reader's eye is bold; nothing is coloured. */
-static void emphasize(FILE *out, const char *text)
-{
-    const bool terminal = isatty(fileno(out)) == 1;
-
-    fprintf(out, "%s%s%s", terminal ? "\033[1m" : "", text, terminal ? "\033[0m" : "");
-}
-
-static void right(FILE *out, int width, struct cell cell)
-{
-    fprintf(out, "%*s", width, cell.text);
-}
 
 static void unstable_print(FILE *out, const struct summary *summary, int width)
 {
@@ -41,7 +26,7 @@ static void unstable_print(FILE *out, const struct summary *summary, int width)
                                 cell_ratio(summary->rho).text, summary->backlog_slope_per_s);
 
     fprintf(out, "%*s", width > length ? width - length : 0, "");
-    emphasize(out, text);
+    line_emphasize(out, text);
 }
 
 static void variants_head(FILE *out)
@@ -54,53 +39,24 @@ static void variants_head(FILE *out)
 
 static void variant_row(FILE *out, const struct summary *summary)
 {
-    /* A name too long for its column has a line of its own. */
-    fprintf(out, strlen(summary->variant) < 16 ? "%-16s" : "%s\n                ", summary->variant);
+    line_variant(out, summary->variant);
     for (uint32_t metric = 0; metric < METRIC_COUNT && !summary->saturated; metric++) {
         const struct latency *latency = &summary->latency[CLASS_ALL][metric];
         const double known = latency->count > 0 ? 1 : NAN;
 
-        right(out, 7, cell_time(known * (double)latency->p50_ns));
-        right(out, 7, cell_time(known * (double)latency->p99_ns));
+        line_cell(out, 7, cell_time(known * (double)latency->p50_ns));
+        line_cell(out, 7, cell_time(known * (double)latency->p99_ns));
     }
     if (summary->saturated)
         unstable_print(out, summary, 42);
-    right(out, 6, cell_percent(summary->gpu_hit_ratio));
-    right(out, 6, cell_quantity(summary->loads_per_s));
-    right(out, 6, cell_quantity(summary->goodput_per_s));
-    right(out, 7, cell_quantity(summary->total_tokens_per_s));
-    right(out, 6, cell_percent(summary->gpu_busy_share));
-    right(out, 6, cell_percent(summary->kv_share_mean));
-    right(out, 5, cell_ratio(summary->jain));
+    line_cell(out, 6, cell_percent(summary->gpu_hit_ratio));
+    line_cell(out, 6, cell_quantity(summary->loads_per_s));
+    line_cell(out, 6, cell_quantity(summary->goodput_per_s));
+    line_cell(out, 7, cell_quantity(summary->total_tokens_per_s));
+    line_cell(out, 6, cell_percent(summary->gpu_busy_share));
+    line_cell(out, 6, cell_percent(summary->kv_share_mean));
+    line_cell(out, 5, cell_ratio(summary->jain));
     fprintf(out, "\n");
-}
-
-/* One line of a note, broken at spaces. */
-static void note_print(FILE *out, const char *label, const char *note, size_t length)
-{
-    const size_t room = TABLE_COLUMNS - LABEL_COLUMNS;
-
-    while (length > 0 && note[length - 1] == ' ')
-        length--;
-    while (length > 0) {
-        size_t take = length;
-
-        if (length > room) {
-            take = room;
-            while (take > 0 && note[take] != ' ')
-                take--;
-            if (take == 0)
-                take = room;
-        }
-        fprintf(out, LABEL "%.*s\n", label, (int)take, note);
-        label = "";
-        note += take;
-        length -= take;
-        while (length > 0 && *note == ' ') {
-            note++;
-            length--;
-        }
-    }
 }
 
 static void refusals_print(FILE *out, const struct summary *summary)
@@ -119,7 +75,7 @@ static void refusals_print(FILE *out, const struct summary *summary)
         refuse_sentence(i, worst->need, worst->have, sentence);
         snprintf(line, sizeof(line), "%" PRIu64 " %s: %s%s", summary->by_reason[i], refuse_word(i), sentence,
                  worst->need > 0 && summary->by_reason[i] > 1 ? "; none needs more" : "");
-        note_print(out, label, line, strlen(line));
+        line_note(out, label, line, strlen(line));
         label = "";
     }
 }
@@ -170,14 +126,14 @@ static void latencies_print(FILE *out, const struct summary *summary)
             const double known = latency->count > 0 ? 1 : NAN;
 
             if (summary->saturated) {
-                right(out, 21, cell_time(known * latency->mean_ns));
-                right(out, 7, cell_time(known * (double)latency->max_ns));
+                line_cell(out, 21, cell_time(known * latency->mean_ns));
+                line_cell(out, 7, cell_time(known * (double)latency->max_ns));
                 continue;
             }
-            right(out, 7, cell_time(known * (double)latency->p50_ns));
-            right(out, 7, cell_time(known * (double)latency->p90_ns));
-            right(out, 7, cell_time(known * (double)latency->p99_ns));
-            right(out, 7, cell_time(known * (double)latency->max_ns));
+            line_cell(out, 7, cell_time(known * (double)latency->p50_ns));
+            line_cell(out, 7, cell_time(known * (double)latency->p90_ns));
+            line_cell(out, 7, cell_time(known * (double)latency->p99_ns));
+            line_cell(out, 7, cell_time(known * (double)latency->max_ns));
         }
         fprintf(out, "\n");
     }
@@ -234,8 +190,8 @@ static void blame_cell(FILE *out, double ns, double total_ns)
         fprintf(out, "%9s%8s", "0", "-");
         return;
     }
-    right(out, 9, cell_time(ns));
-    right(out, 8, cell_percent(total_ns > 0 ? ns / total_ns : NAN));
+    line_cell(out, 9, cell_time(ns));
+    line_cell(out, 8, cell_percent(total_ns > 0 ? ns / total_ns : NAN));
 }
 
 static void blame_print(FILE *out, const struct summary *summary)
@@ -312,8 +268,9 @@ static void run_print(FILE *out, const struct summary *summary)
 {
     const struct run_facts *facts = &summary->facts;
 
-    fprintf(out, LABEL "%s events, %s engine steps", "run", cell_quantity((double)facts->events).text,
-            cell_quantity((double)facts->engine_steps).text);
+    fprintf(out, LABEL "%s events", "run", cell_quantity((double)facts->events).text);
+    if (!summary->without_requests)
+        fprintf(out, ", %s engine steps", cell_quantity((double)facts->engine_steps).text);
     if (facts->runs > 0)
         fprintf(out, " (%s a plan)", cell_ratio((double)facts->engine_steps / (double)facts->runs).text);
     if (facts->wall_s > 0)
@@ -329,22 +286,23 @@ static void notes_print(FILE *out, const struct summary *summary)
     char line[128];
 
     if (summary->facts.warmup_until_ns > 0) {
-        snprintf(line, sizeof(line), "warm-up: requests that arrived in the first %.6gs are left out",
+        snprintf(line, sizeof(line), "warm-up: %s that arrived in the first %.6gs are left out",
+                 !summary->jobs.present ? "requests" : summary->without_requests ? "jobs" : "requests and jobs",
                  (double)summary->facts.warmup_until_ns / 1e9);
-        note_print(out, label, line, strlen(line));
+        line_note(out, label, line, strlen(line));
         label = "";
     }
     if (summary->unfinished > 0 && !summary->saturated) {
         snprintf(line, sizeof(line), "%" PRIu64 " unfinished requests are missing from the latencies, which are too low",
                  summary->unfinished);
-        note_print(out, label, line, strlen(line));
+        line_note(out, label, line, strlen(line));
         label = "";
     }
     while (*note != '\0') {
         const size_t length = strcspn(note, "\n");
 
         if (length > 0) {
-            note_print(out, label, note, length);
+            line_note(out, label, note, length);
             label = "";
         }
         note += length + (note[length] == '\n');
@@ -354,22 +312,41 @@ static void notes_print(FILE *out, const struct summary *summary)
 static void details_print(FILE *out, const struct summary *summary)
 {
     fprintf(out, "\n");
-    emphasize(out, summary->variant);
+    line_emphasize(out, summary->variant);
     fprintf(out, "\n");
     if (summary->facts.partial) {
         fprintf(out, LABEL, "partial");
-        emphasize(out, "stopped early: this is what had been simulated by then");
+        line_emphasize(out, "stopped early: this is what had been simulated by then");
         fprintf(out, "\n");
     }
-    requests_print(out, summary);
-    backlog_print(out, summary);
-    latencies_print(out, summary);
-    ratios_print(out, summary);
-    blame_print(out, summary);
-    tiers_print(out, summary);
-    use_print(out, summary);
+    if (!summary->without_requests) {
+        requests_print(out, summary);
+        backlog_print(out, summary);
+        latencies_print(out, summary);
+        ratios_print(out, summary);
+        blame_print(out, summary);
+        tiers_print(out, summary);
+        use_print(out, summary);
+    }
+    if (summary->jobs.present)
+        jobs_details(out, &summary->jobs, !summary->without_requests);
     run_print(out, summary);
     notes_print(out, summary);
+}
+
+/* Variants without requests have no row; without any row there is no table. */
+static void requests_table(FILE *out, const struct summary *summaries, uint32_t count)
+{
+    bool head = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (summaries[i].without_requests)
+            continue;
+        if (!head)
+            variants_head(out);
+        head = true;
+        variant_row(out, &summaries[i]);
+    }
 }
 
 void report_table(FILE *out, const struct summary *summaries, uint32_t count)
@@ -377,11 +354,10 @@ void report_table(FILE *out, const struct summary *summaries, uint32_t count)
     const uint32_t detailed = count <= DETAILED_MAX ? count : 1;
 
     check(count > 0);
-    emphasize(out, summaries[0].name);
+    line_emphasize(out, summaries[0].name);
     fprintf(out, ", seed %" PRIu64 "\n\n", summaries[0].seed);
-    variants_head(out);
-    for (uint32_t i = 0; i < count; i++)
-        variant_row(out, &summaries[i]);
+    requests_table(out, summaries, count);
+    jobs_table(out, summaries, count);
     for (uint32_t i = 0; i < detailed; i++)
         details_print(out, &summaries[i]);
     if (detailed < count)

@@ -14,6 +14,7 @@
 #define COLUMN_TYPES(X)              \
     X(U8, uint8_t, H5T_NATIVE_UINT8)    \
     X(U16, uint16_t, H5T_NATIVE_UINT16) \
+    X(I16, int16_t, H5T_NATIVE_INT16)   \
     X(U32, uint32_t, H5T_NATIVE_UINT32) \
     X(U64, uint64_t, H5T_NATIVE_UINT64) \
     X(I64, int64_t, H5T_NATIVE_INT64)   \

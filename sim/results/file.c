@@ -43,6 +43,16 @@ hid_t results_group_create(hid_t parent, const char *name)
     return group;
 }
 
+void results_group_name(const char *variant, char *ret_name, size_t bytes)
+{
+    snprintf(ret_name, bytes, "%s", variant[0] != '\0' ? variant : "default");
+    for (char *c = ret_name; *c != '\0'; c++)
+        if (*c == '/')
+            *c = '_';
+    if (strcmp(ret_name, ".") == 0)
+        *ret_name = '_';
+}
+
 /* The name is taken with open(), whose errno is plainer than HDF5's story of it, and so that two runs never share one. */
 static enum status temporary_take(const char *path, const char *temporary_path, FILE *errors)
 {

@@ -24,5 +24,7 @@ void results_file_fail(struct results_file *file, const char *what);
 void results_file_report(struct results_file *file, FILE *errors);
 /* A group with no time of creation; negative on failure. */
 hid_t results_group_create(hid_t parent, const char *name);
+/* A variant's group in /variants. A name is a path to HDF5: a slash would open another level, and "." is no name. */
+void results_group_name(const char *variant, char *ret_name, size_t bytes);
 
 #endif

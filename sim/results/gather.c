@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "results/jobs.h"
 #include "results/saturation.h"
 
 /* Blame is summed by latency, 32 steps an octave, so that the composition of any percentile's neighbourhood can be
@@ -22,6 +23,7 @@ struct gather {
     uint64_t seed;
     int64_t warmup_ns;
     uint64_t warmup_requests;
+    bool without_requests;
     int64_t slo_ttft_ns; /* 0: no part of the objective */
     int64_t slo_tpot_ns;
     int64_t slo_e2e_ns;
@@ -55,12 +57,13 @@ struct gather *gather_create(const struct scenario *scenario, uint32_t replicas_
     struct gather *gather = calloc(1, sizeof(*gather));
 
     check(gather != NULL);
-    check(replicas_count > 0 && tenants_count > 0);
     snprintf(gather->name, sizeof(gather->name), "%.*s", (int)sizeof(gather->name) - 1, scenario->name);
     snprintf(gather->variant, sizeof(gather->variant), "%.*s", (int)sizeof(gather->variant) - 1, scenario->variant);
     gather->seed = scenario->seed;
     gather->warmup_ns = ns_of(scenario->warmup_s, NS_PER_S);
     gather->warmup_requests = scenario->warmup_requests;
+    gather->without_requests = scenario->workload.source == KEY_SOURCE_NONE;
+    check(gather->without_requests || (replicas_count > 0 && tenants_count > 0));
     gather->slo_ttft_ns = ns_of(scenario->slo.ttft_ms, NS_PER_MS);
     gather->slo_tpot_ns = ns_of(scenario->slo.tpot_ms, NS_PER_MS);
     gather->slo_e2e_ns = ns_of(scenario->slo.e2e_s, NS_PER_S);
@@ -70,8 +73,8 @@ struct gather *gather_create(const struct scenario *scenario, uint32_t replicas_
     flow_init(&gather->flow, ns_of(scenario->duration_s, NS_PER_S));
     gather->replicas_count = replicas_count;
     gather->tenants_count = tenants_count;
-    gather->sampled_until_ns = calloc(replicas_count, sizeof(*gather->sampled_until_ns));
-    gather->tenants = calloc(tenants_count, sizeof(*gather->tenants));
+    gather->sampled_until_ns = calloc(max_u32(replicas_count, 1), sizeof(*gather->sampled_until_ns));
+    gather->tenants = calloc(max_u32(tenants_count, 1), sizeof(*gather->tenants));
     check(gather->sampled_until_ns != NULL && gather->tenants != NULL);
     return gather;
 }
@@ -208,6 +211,13 @@ void gather_request(struct gather *gather, const struct request_row *row)
         refusal_add(gather, row);
     if (row->status == REQUEST_DONE)
         completed_add(gather, row);
+}
+
+void gather_gap(struct gather *gather, uint32_t replica, int64_t until_ns)
+{
+    check(replica < gather->replicas_count);
+    check(until_ns >= gather->sampled_until_ns[replica]);
+    gather->sampled_until_ns[replica] = until_ns;
 }
 
 void gather_sample(struct gather *gather, const struct replica_sample *sample)
@@ -353,7 +363,9 @@ static void rates_fill(const struct gather *gather, const struct flow_sum *sum, 
     summary->waiting_mean = part_of(sum->of[FLOW_WAITING_NS], sum->of[FLOW_SAMPLED_NS]);
     summary->waiting_max = sampled_s > 0 ? sum->waiting_max : NAN;
     summary->gpu_busy_share =
-        part_of(summary->facts.busy_ns * 1e-9, summary->measured_s * (double)gather->replicas_count);
+        part_of(summary->facts.busy_ns * 1e-9, summary->facts.replica_up_ns > 0
+                                                   ? summary->facts.replica_up_ns * 1e-9
+                                                   : summary->measured_s * (double)gather->replicas_count);
 }
 
 static void counts_fill(const struct gather *gather, struct summary *summary)
@@ -372,18 +384,33 @@ static void counts_fill(const struct gather *gather, struct summary *summary)
     summary->recomputed_tokens = gather->recomputed_tokens;
 }
 
-/* Copies whole lines; the last one that does not fit is left out with those after it. */
-static void notes_copy(const char *notes, char *ret_notes, size_t bytes)
+/* Adds whole lines; the last one that does not fit is left out with those after it. */
+static void notes_add(const char *notes, char *notes_so_far, size_t bytes)
 {
+    const size_t used = strlen(notes_so_far);
     size_t length = strlen(notes);
 
-    if (length >= bytes) {
-        length = bytes - 1;
+    if (used + length >= bytes) {
+        length = bytes - 1 - used;
         while (length > 0 && notes[length] != '\n')
             length--;
     }
-    memcpy(ret_notes, notes, length);
-    ret_notes[length] = '\0';
+    memcpy(notes_so_far + used, notes, length);
+    notes_so_far[used + length] = '\0';
+}
+
+/* The source of requests may end its last line without a newline. */
+static void notes_take(const struct run_facts *facts, struct summary *summary)
+{
+    const size_t bytes = sizeof(summary->notes);
+
+    if (facts->notes != NULL)
+        notes_add(facts->notes, summary->notes, bytes);
+    if (facts->jobs == NULL || facts->jobs->notes == NULL || facts->jobs->notes[0] == '\0')
+        return;
+    if (summary->notes[0] != '\0' && summary->notes[strlen(summary->notes) - 1] != '\n')
+        notes_add("\n", summary->notes, bytes);
+    notes_add(facts->jobs->notes, summary->notes, bytes);
 }
 
 void gather_summary(const struct gather *gather, const struct run_facts *facts, struct summary *ret_summary)
@@ -400,8 +427,10 @@ void gather_summary(const struct gather *gather, const struct run_facts *facts, 
     memcpy(summary->variant, gather->variant, sizeof(summary->variant));
     summary->seed = gather->seed;
     summary->facts = *facts;
-    notes_copy(facts->notes != NULL ? facts->notes : "", summary->notes, sizeof(summary->notes));
-    summary->facts.notes = NULL; /* the source's, which may be gone by the time the summary is read */
+    summary->without_requests = gather->without_requests;
+    notes_take(facts, summary);
+    summary->facts.notes = NULL; /* the sources', which may be gone by the time the summary is read */
+    summary->facts.jobs = NULL;
     summary->measured_s = (double)(until_ns - from_ns) / 1e9;
 
     saturation = saturation_judge(&gather->flow, from_ns, until_ns, facts->end_ns);

@@ -29,6 +29,7 @@ struct gather *gather_create(const struct scenario *scenario, uint32_t replicas_
 void gather_free(struct gather *gather);
 void gather_request(struct gather *gather, const struct request_row *row);
 void gather_sample(struct gather *gather, const struct replica_sample *sample);
+void gather_gap(struct gather *gather, uint32_t replica, int64_t until_ns);
 /* Fills every field. */
 void gather_summary(const struct gather *gather, const struct run_facts *facts, struct summary *ret_summary);
 uint32_t gather_tenants_count(const struct gather *gather);

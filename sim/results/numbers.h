@@ -45,7 +45,11 @@
     X(node_hits)                \
     X(node_misses)              \
     X(route_home)               \
-    X(route_overflow)
+    X(route_overflow)       \
+    X(serving_gpu_ns)       \
+    X(replica_starts)       \
+    X(replica_drains)       \
+    X(serving_stops)
 
 /* X(name, field of struct latency). A quantile of an unstable run is no property of the fleet and is not shown. */
 #define QUANTILE_LIST(X) X("p50", p50_ns) X("p90", p90_ns) X("p99", p99_ns)

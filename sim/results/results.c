@@ -11,6 +11,7 @@
 #include "results/columns.h"
 #include "results/file.h"
 #include "results/gather.h"
+#include "results/jobs_stream.h"
 #include "results/numbers.h"
 #include "results/words.h"
 
@@ -107,6 +108,7 @@ struct results {
     struct columns *requests;
     struct columns *samples;
     struct gather *gather;
+    struct jobs_stream *jobs;  /* NULL: the scenario has none */
 };
 
 /* "done,refused,...": an attribute that explains a column of indexes. */
@@ -148,17 +150,6 @@ static struct columns *table_open(hid_t variant, const char *name, const struct 
     return columns;
 }
 
-/* A group's name is a path to HDF5: a slash would open another level, and "." is no name. */
-static void group_name(const char *variant, char *ret_name, size_t bytes)
-{
-    snprintf(ret_name, bytes, "%s", variant[0] != '\0' ? variant : "default");
-    for (char *c = ret_name; *c != '\0'; c++)
-        if (*c == '/')
-            *c = '_';
-    if (strcmp(ret_name, ".") == 0)
-        *ret_name = '_';
-}
-
 enum status results_open(struct results_file *file, const struct scenario *scenario, uint32_t replicas_count,
                          uint32_t tenants_count, struct results **ret_results)
 {
@@ -169,7 +160,7 @@ enum status results_open(struct results_file *file, const struct scenario *scena
     results->file = file;
     results->group = H5I_INVALID_HID;
     if (file != NULL) {
-        group_name(scenario->variant, name, sizeof(name));
+        results_group_name(scenario->variant, name, sizeof(name));
         results->group = results_group_create(file->variants, name);
         if (results->group < 0 || !attribute_text(results->group, "name", scenario->variant) ||
             !attribute_f64(results->group, "slo_ttft_ms", scenario->slo.ttft_ms) ||
@@ -182,8 +173,14 @@ enum status results_open(struct results_file *file, const struct scenario *scena
         results->samples = table_open(results->group, "replicas", sample_columns, SAMPLE_COLUMN_COUNT, false);
         if (results->samples == NULL)
             goto fail;
-        file->open_count++;
     }
+    if (scenario->jobs.source != KEY_JOBS_NONE) {
+        results->jobs = jobs_stream_open(file, results->group, scenario);
+        if (results->jobs == NULL)
+            goto fail;
+    }
+    if (file != NULL)
+        file->open_count++;
     results->gather = gather_create(scenario, replicas_count, tenants_count);
     *ret_results = results;
     return STATUS_OK;
@@ -191,10 +188,16 @@ enum status results_open(struct results_file *file, const struct scenario *scena
 fail:
     results_file_fail(file, "the tables of a variant");
     columns_close(results->requests);
+    columns_close(results->samples);
     if (results->group >= 0)
         H5Gclose(results->group);
     free(results);
     return STATUS_IO;
+}
+
+struct jobs_stream *results_jobs_stream(struct results *results)
+{
+    return results->jobs;
 }
 
 static bool writes(const struct results *results)
@@ -217,6 +220,11 @@ void results_request(struct results *results, const struct request_row *row)
         *(column_I64 *)columns_cell(columns, REQUEST_COLUMN_BLAME + i) = row->blame_ns[i];
     if (!columns_row_end(columns))
         results_file_fail(results->file, "requests");
+}
+
+void results_replica_gap(struct results *results, uint32_t replica, int64_t until_ns)
+{
+    gather_gap(results->gather, replica, until_ns);
 }
 
 void results_sample(struct results *results, const struct replica_sample *sample)
@@ -336,13 +344,30 @@ static bool summary_write(hid_t group, const struct summary *summary)
     return written && latencies_write(group, summary);
 }
 
+void summary_free(struct summary *summary)
+{
+    struct jobs_summary *jobs = &summary->jobs;
+
+    for (uint32_t i = 0; jobs->tenant_names != NULL && i < jobs->tenants_count; i++)
+        free(jobs->tenant_names[i]);
+    free(jobs->tenant_names);
+    free(jobs->cost_nano);
+    jobs->tenant_names = NULL;
+    jobs->cost_nano = NULL;
+}
+
 enum status results_close(struct results *results, const struct run_facts *facts, struct summary *ret_summary,
                           FILE *errors)
 {
     struct results_file *file = results->file;
     enum status status = STATUS_OK;
 
+    check((facts->jobs != NULL) == (results->jobs != NULL));
     gather_summary(results->gather, facts, ret_summary);
+    if (results->jobs != NULL) {
+        jobs_stream_end(results->jobs, facts, &ret_summary->jobs);
+        jobs_stream_close(results->jobs);
+    }
     if (file != NULL) {
         if (writes(results) && !columns_flush(results->requests))
             results_file_fail(file, "requests");

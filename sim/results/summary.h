@@ -7,6 +7,7 @@
 
 #include "base/histogram.h"
 #include "base/ids.h"
+#include "results/jobs_summary.h"
 
 /* Where a request's time went; exact integers that add up to its latency. */
 #define BLAME_LIST(X)                                                                              \
@@ -73,6 +74,7 @@ struct refusal {
 };
 
 /* What the engine counted. */
+struct jobs_facts;
 struct run_facts {
     int64_t warmup_until_ns;
     int64_t arrivals_end_ns;
@@ -94,10 +96,18 @@ struct run_facts {
     uint64_t little_area_ns;    /* integral of the number in the system over the whole run: equals the sum of sojourns */
     uint64_t little_sum_ns;
     double busy_ns;             /* summed over replicas, in the measured window */
+    double replica_up_ns;       /* the same of being up, where replicas come and go; 0: all were, always */
+    uint64_t serving_gpu_ns;    /* GPU time that replicas held, starts and drains included, whole run */
+    uint64_t replica_starts;
+    uint64_t replica_drains;
+    uint64_t serving_stops;     /* jobs stopped because serving needed their GPUs */
     const char *notes;          /* of the source; copied */
+    const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */
 };
 
 struct summary {
+    struct jobs_summary jobs;
+    bool without_requests;      /* the scenario has none (workload.source none): nothing is said about them */
     char name[64];
     char variant[64];
     uint64_t seed;
@@ -142,5 +152,6 @@ struct summary {
 
 /* Machine-readable: one JSON object on one line. */
 void summary_json(FILE *out, const struct summary *summary);
+void summary_free(struct summary *summary); /* what it owns; accepts {0} */
 
 #endif

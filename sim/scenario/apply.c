@@ -1,12 +1,12 @@
-/* Walks the nodes of each layer along the section table. Two walks: one for everything but `pools`, then one for
- * `pools`, whose entries start from what `pool` has become by then. A key may be written nested or dotted. */
+/* Walks the nodes of each layer along the section table. Two walks: one for everything but lists, then one for the lists,
+ * whose entries start from what their section has become by then. A key may be written nested or dotted. */
 #include "scenario/apply.h"
 
 #include <stdlib.h>
 
 #include "scenario/words.h"
 
-enum walk { WALK_ALL_BUT_POOLS, WALK_POOLS };
+enum walk { WALK_ALL_BUT_LISTS, WALK_LISTS };
 
 struct applying {
     const struct layers *layers;
@@ -14,7 +14,7 @@ struct applying {
     struct draft *draft;
     enum walk walk;
     uint32_t layer;
-    uint32_t pools_listed_layer; /* that gave the list of pools last; 0: none */
+    uint32_t written_layer[LIST_COUNT]; /* that wrote the whole list last; 0: none */
 };
 
 /* What is to be set: a node of the file, or the text of a setting. */
@@ -73,11 +73,15 @@ static const char *kind_of(struct value value)
 static const char *scope_path(struct scope scope, char *ret_path, size_t path_bytes)
 {
     const struct section *section = section_at(scope.section);
+    const struct list *list;
 
-    if (scope.pool == POOL_DEFAULTS)
+    if (scope.entry == ENTRY_DEFAULTS) {
         snprintf(ret_path, path_bytes, "%s", section->path);
-    else
-        snprintf(ret_path, path_bytes, "pools.%u%s", scope.pool, scope.section == SECTION_STEP ? ".step" : "");
+    } else {
+        list = list_at(list_of(scope.section));
+        snprintf(ret_path, path_bytes, "%s.%u%s", list->path, scope.entry,
+                 section->path + strlen(section_at(list->entry)->path));
+    }
     return ret_path;
 }
 
@@ -148,6 +152,13 @@ static void find_elsewhere(struct name name, enum section_id here, char *ret_tex
             snprintf(ret_text + used, text_bytes - used, "%s%s%s%.*s", used > 0 ? " or " : "", section->path,
                      section->path[0] != '\0' ? "." : "", (int)name.count, name.text);
     }
+    for (uint32_t id = 0; id < LIST_COUNT; id++) {
+        const struct list *list = list_at((enum list_id)id);
+        size_t used = strlen(ret_text);
+
+        if (list->parent != here && name_is(name, list->name))
+            snprintf(ret_text + used, text_bytes - used, "%s%s", used > 0 ? " or " : "", list->path);
+    }
 }
 
 static void tell_unknown(struct applying *applying, struct scope scope, struct name name, struct location key_at)
@@ -168,10 +179,12 @@ static void tell_unknown(struct applying *applying, struct scope scope, struct n
         if (section_at((enum section_id)id)->parent == scope.section)
             suggest(&suggestion, child, strlen(child));
     }
-    if (scope.section == SECTION_RUN) {
-        suggest(&suggestion, "pools", strlen("pools"));
-        suggest(&suggestion, "variants", strlen("variants"));
+    for (uint32_t id = 0; id < LIST_COUNT; id++) {
+        if (list_at((enum list_id)id)->parent == scope.section)
+            suggest(&suggestion, list_at((enum list_id)id)->name, strlen(list_at((enum list_id)id)->name));
     }
+    if (scope.section == SECTION_RUN)
+        suggest(&suggestion, "variants", strlen("variants"));
     near = suggestion_answer(&suggestion);
     find_elsewhere(name, scope.section, elsewhere, sizeof(elsewhere));
     scope_path(scope, path, sizeof(path));
@@ -217,84 +230,118 @@ static void apply_mapping(struct applying *applying, struct scope scope, struct 
     }
 }
 
-static void apply_pools_list(struct applying *applying, struct fy_node *sequence, struct location key_at)
+static void apply_whole_list(struct applying *applying, enum list_id id, struct fy_node *sequence, struct location key_at)
 {
+    const struct list *list = list_at(id);
     int count = fy_node_sequence_item_count(sequence);
 
-    if (applying->pools_listed_layer == applying->layer) {
-        messages_add(applying->messages, SEVERITY_ERROR, key_at, "pools is given twice");
+    if (applying->written_layer[id] == applying->layer) {
+        messages_add(applying->messages, SEVERITY_ERROR, key_at, "%s is given twice", list->path);
         return;
     }
-    if (count < 1 || count > POOLS_MAX) {
-        messages_add(applying->messages, SEVERITY_ERROR, key_at, "pools must have from 1 to %d entries, not %d", POOLS_MAX,
-                     count);
+    if (count < 1 || (uint32_t)count > list->entries_max) {
+        messages_add(applying->messages, SEVERITY_ERROR, key_at, "%s must have from 1 to %u entries, not %d", list->path,
+                     list->entries_max, count);
         return;
     }
-    applying->pools_listed_layer = applying->layer;
-    applying->draft->pools_listed = true;
-    applying->draft->pools_count = (uint32_t)count;
+    applying->written_layer[id] = applying->layer;
+    applying->draft->lists[id] = (struct draft_list){.count = (uint32_t)count, .is_written = true};
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
-        char what[32];
+        char what[64];
 
-        draft_inherit(applying->draft, i);
-        snprintf(what, sizeof(what), "pools.%u", i);
-        apply_mapping(applying, (struct scope){SECTION_POOL, i}, fy_node_sequence_get_by_index(sequence, (int)i), key_at,
+        draft_inherit(applying->draft, id, i);
+        snprintf(what, sizeof(what), "%s.%u", list->path, i);
+        apply_mapping(applying, (struct scope){list->entry, i}, fy_node_sequence_get_by_index(sequence, (int)i), key_at,
                       what);
     }
 }
 
-/* `pools: [...]`, `pools.0.gpu: h200`, or `pools: {0: {gpu: h200}}`. */
-static void apply_pools(struct applying *applying, struct name rest, struct location key_at, struct value value)
+static void apply_list_part(struct applying *applying, enum list_id id, struct name rest, struct location key_at,
+                            struct value value);
+
+/* `pools: [...]` or `pools: {0: {gpu: h200}}`. */
+static void apply_list_value(struct applying *applying, enum list_id id, struct location key_at, struct value value)
 {
+    const struct list *list = list_at(id);
     struct fy_node *node = node_behind_alias(value.node);
-    struct scope scope = {.section = SECTION_POOL};
-    struct name index;
+    struct fy_node_pair *pair;
     struct name text;
-    char shown[EXCERPT_MAX];
+    void *cursor = NULL;
 
-    if (rest.count == 0 && node != NULL && fy_node_is_sequence(node)) {
-        apply_pools_list(applying, node, key_at);
+    if (node != NULL && fy_node_is_sequence(node)) {
+        apply_whole_list(applying, id, node, key_at);
         return;
     }
-    if (rest.count == 0 && node != NULL && fy_node_is_mapping(node)) {
-        struct fy_node_pair *pair;
-        void *cursor = NULL;
-
-        while ((pair = fy_node_mapping_iterate(node, &cursor)) != NULL) {
-            struct location at = node_location(applying->layers->document, fy_node_pair_key(pair), key_at);
-
-            if (value_text((struct value){.node = fy_node_pair_key(pair)}, &text) && text.count > 0)
-                apply_pools(applying, text, at, (struct value){.node = fy_node_pair_value(pair), .text = ""});
-            else
-                messages_add(applying->messages, SEVERITY_ERROR, at, "a key must be a word");
-        }
-        return;
-    }
-    if (rest.count == 0) {
+    if (node == NULL || !fy_node_is_mapping(node)) {
         messages_add(applying->messages, SEVERITY_ERROR, key_at,
-                     "pools must be a list of mappings; one key of one entry is written pools.0.replicas");
+                     "%s must be a list of mappings; one key of one entry is written %s.0.%s", list->path, list->path,
+                     list->example);
         return;
     }
-    index = name_first(rest, &rest);
-    for (size_t i = 0; i < index.count && scope.pool <= POOLS_MAX; i++) {
-        if (index.text[i] < '0' || index.text[i] > '9')
-            scope.pool = POOL_DEFAULTS;
+    while ((pair = fy_node_mapping_iterate(node, &cursor)) != NULL) {
+        struct location at = node_location(applying->layers->document, fy_node_pair_key(pair), key_at);
+
+        if (value_text((struct value){.node = fy_node_pair_key(pair)}, &text) && text.count > 0)
+            apply_list_part(applying, id, text, at, (struct value){.node = fy_node_pair_value(pair), .text = ""});
         else
-            scope.pool = scope.pool * 10 + (uint32_t)(index.text[i] - '0');
+            messages_add(applying->messages, SEVERITY_ERROR, at, "a key must be a word");
     }
-    if (index.count == 0 || scope.pool >= applying->draft->pools_count) {
-        messages_add(applying->messages, SEVERITY_ERROR, key_at, "pools.%s: there %s %u pool%s, counted from 0",
-                     excerpt(index.text, index.count, shown), applying->draft->pools_count == 1 ? "is" : "are",
-                     applying->draft->pools_count, applying->draft->pools_count == 1 ? "" : "s");
+}
+
+/* `pools.0.gpu: h200`; rest: "0.gpu". */
+static void apply_list_part(struct applying *applying, enum list_id id, struct name rest, struct location key_at,
+                            struct value value)
+{
+    const struct list *list = list_at(id);
+    uint32_t count = applying->draft->lists[id].count;
+    struct scope scope = {.section = list->entry};
+    struct name index = name_first(rest, &rest);
+    char shown[EXCERPT_MAX];
+    char what[64];
+
+    for (size_t i = 0; i < index.count && scope.entry <= list->entries_max; i++) {
+        if (index.text[i] < '0' || index.text[i] > '9')
+            scope.entry = ENTRY_DEFAULTS;
+        else
+            scope.entry = scope.entry * 10 + (uint32_t)(index.text[i] - '0');
+    }
+    if (index.count == 0 || scope.entry >= count) {
+        messages_add(applying->messages, SEVERITY_ERROR, key_at, "%s.%s: there %s %u %s%s, counted from 0", list->path,
+                     excerpt(index.text, index.count, shown), count == 1 ? "is" : "are", count, list->noun,
+                     count == 1 ? "" : "s");
         return;
     }
+    snprintf(what, sizeof(what), "an entry of %s", list->path);
     if (rest.count > 0)
         apply_path(applying, scope, rest, key_at, value);
     else if (value.node != NULL)
-        apply_mapping(applying, scope, value.node, key_at, "an entry of pools");
+        apply_mapping(applying, scope, value.node, key_at, what);
     else
-        messages_add(applying->messages, SEVERITY_ERROR, key_at, "an entry of pools is set key by key: pools.%u.replicas",
-                     scope.pool);
+        messages_add(applying->messages, SEVERITY_ERROR, key_at, "%s is set key by key: %s.%u.%s", what, list->path,
+                     scope.entry, list->example);
+}
+
+static void apply_list_name(struct applying *applying, enum list_id id, struct name rest, struct location key_at,
+                            struct value value)
+{
+    if (rest.count == 0)
+        apply_list_value(applying, id, key_at, value);
+    else
+        apply_list_part(applying, id, rest, key_at, value);
+}
+
+/* Does a list stand in this section, or below it? */
+static bool leads_to_list(enum section_id section)
+{
+    for (uint32_t id = 0; id < LIST_COUNT; id++) {
+        enum section_id above = list_at((enum list_id)id)->parent;
+
+        while (above != section && above != SECTION_RUN)
+            above = section_at(above)->parent;
+        if (above == section)
+            return true;
+    }
+    return false;
 }
 
 static void apply_section(struct applying *applying, struct scope scope, struct name rest, struct location key_at,
@@ -318,19 +365,20 @@ static void apply_path(struct applying *applying, struct scope scope, struct nam
     struct name first = name_first(path, &rest);
     const struct key *key = section_key(scope.section, first.text, first.count);
     enum section_id child = section_child(scope.section, first.text, first.count);
+    enum list_id list = list_child(scope.section, first.text, first.count);
 
-    if (scope.section == SECTION_RUN && name_is(first, "pools")) {
-        if (applying->walk == WALK_POOLS)
-            apply_pools(applying, rest, key_at, value);
+    if (list != LIST_COUNT) {
+        if (applying->walk == WALK_LISTS)
+            apply_list_name(applying, list, rest, key_at, value);
         return;
     }
-    if (scope.section == SECTION_RUN && applying->walk == WALK_POOLS)
+    if (applying->walk == WALK_LISTS && scope.entry == ENTRY_DEFAULTS && (child == SECTION_COUNT || !leads_to_list(child)))
         return;
     if (scope.section == SECTION_RUN && name_is(first, "variants")) {
         if (applying->layer > 1)
             messages_add(applying->messages, SEVERITY_ERROR, key_at, "variants stand at the top of the file only");
     } else if (child != SECTION_COUNT) {
-        apply_section(applying, (struct scope){child, scope.pool}, rest, key_at, value);
+        apply_section(applying, (struct scope){child, scope.entry}, rest, key_at, value);
     } else if (key == NULL) {
         tell_unknown(applying, scope, first, key_at);
     } else if (first.count < path.count) {
@@ -353,14 +401,14 @@ static void apply_setting(struct applying *applying, uint32_t index)
     }
     value.text = equals + 1;
     value.text_count = strlen(value.text);
-    apply_path(applying, (struct scope){SECTION_RUN, POOL_DEFAULTS}, (struct name){setting, (size_t)(equals - setting)}, at,
+    apply_path(applying, (struct scope){SECTION_RUN, ENTRY_DEFAULTS}, (struct name){setting, (size_t)(equals - setting)}, at,
                value);
 }
 
 static void apply_layers(struct applying *applying)
 {
     const struct layers *layers = applying->layers;
-    const struct scope root = {SECTION_RUN, POOL_DEFAULTS};
+    const struct scope root = {SECTION_RUN, ENTRY_DEFAULTS};
     struct location top = {.text = &layers->document->text};
 
     applying->layer = 1;
@@ -374,43 +422,58 @@ static void apply_layers(struct applying *applying)
     }
 }
 
-/* A change of `pool` that every entry of `pools` overrides would be silently without effect. */
-static void tell_shadowed(struct applying *applying)
+/* How many entries have their own value of a key. */
+static uint32_t own_values(struct applying *applying, enum list_id id, enum section_id section, const struct key *key)
 {
-    for (uint32_t id = SECTION_POOL; id <= SECTION_STEP; id++) {
+    uint32_t own = 0;
+
+    for (uint32_t i = 0; i < applying->draft->lists[id].count; i++) {
+        const struct origin *origin = draft_origin(applying->draft, (struct scope){section, i}, key);
+
+        own += origin->layer > 0 && !origin->is_inherited;
+    }
+    return own;
+}
+
+/* A change of what entries start from that every entry overrides would be silently without effect. */
+static void tell_shadowed(struct applying *applying, enum list_id list_id)
+{
+    const struct list *list = list_at(list_id);
+
+    for (uint32_t id = list->entry; id <= list->last; id++) {
         const struct section *section = section_at((enum section_id)id);
+        const char *below = section->path + strlen(section_at(list->entry)->path);
 
         for (uint32_t i = 0; i < section->keys_count; i++) {
             const struct key *key = &section->keys[i];
             const struct origin *origin =
-                draft_origin(applying->draft, (struct scope){(enum section_id)id, POOL_DEFAULTS}, key);
-            uint32_t own = 0;
+                draft_origin(applying->draft, (struct scope){(enum section_id)id, ENTRY_DEFAULTS}, key);
 
-            for (uint32_t pool = 0; pool < applying->draft->pools_count; pool++) {
-                const struct origin *of_entry = draft_origin(applying->draft, (struct scope){(enum section_id)id, pool}, key);
-
-                own += of_entry->layer > 0 && !of_entry->is_inherited;
-            }
-            if (origin->layer >= 2 && own == applying->draft->pools_count)
+            if (origin->layer >= 2 &&
+                own_values(applying, list_id, (enum section_id)id, key) == applying->draft->lists[list_id].count)
                 messages_add(applying->messages, SEVERITY_ERROR, origin->location,
-                             "%s.%s has no effect: each entry of pools has its own; write pools.0.%s%s", section->path,
-                             key->name, id == SECTION_STEP ? "step." : "", key->name);
+                             "%s.%s has no effect: each entry of %s has its own; write %s.0%s.%s", section->path,
+                             key->name, list->path, list->path, below, key->name);
         }
     }
 }
 
 void layers_apply(const struct layers *layers, struct messages *messages, struct draft *ret_draft)
 {
-    struct applying applying = {.layers = layers, .messages = messages, .draft = ret_draft, .walk = WALK_ALL_BUT_POOLS};
+    struct applying applying = {.layers = layers, .messages = messages, .draft = ret_draft, .walk = WALK_ALL_BUT_LISTS};
 
     draft_init(ret_draft);
     apply_layers(&applying);
-    draft_inherit(ret_draft, 0);
-    ret_draft->pools_count = 1;
-    applying.walk = WALK_POOLS;
+    for (uint32_t id = 0; id < LIST_COUNT; id++) {
+        draft_inherit(ret_draft, (enum list_id)id, 0);
+        ret_draft->lists[id].count = 1;
+    }
+    applying.walk = WALK_LISTS;
     apply_layers(&applying);
-    if (ret_draft->pools_listed)
-        tell_shadowed(&applying);
+    for (uint32_t id = 0; id < LIST_COUNT; id++) {
+        if (ret_draft->lists[id].is_written)
+            tell_shadowed(&applying, (enum list_id)id);
+    }
 }
 
 static bool is_variant_name(struct name name)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "fleet/event.h"
 #include "model/footprint.h"
 #include "scenario/memory.h"
 #include "scenario/resolve.h"
@@ -123,6 +124,55 @@ static void check_slots(const struct checking *checking, uint32_t index)
     }
 }
 
+/* A shared pool stands on capacity that jobs have, of its own kind of GPU, and that nobody takes away under its requests. */
+static void check_shared(const struct checking *checking, uint32_t index)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct keys_pool *keys = &checking->draft->values.pools[index];
+    const struct keys_capacity *capacities = checking->draft->values.capacities;
+    bool found = false;
+
+    if (!keys->shared)
+        return;
+    if (keys->replicas_max == 0)
+        ERROR(checking, AT(&keys->shared), "a shared pool's replicas come and go: it needs replicas_max");
+    for (uint32_t i = 0; i < scenario->capacity_count; i++) {
+        const struct scenario_capacity *capacity = &scenario->capacity[i];
+
+        if (!capacity->keys.serve_ok)
+            continue;
+        if (capacity->keys.spot || capacity->keys.fail_mean_h > 0)
+            ERROR(checking, AT(&capacities[i].serve_ok),
+                  "capacity %u is spot, or fails: a lost replica's requests would have to be sent again, which is not simulated", i);
+        found = found || (strcmp(capacity->profile.name, scenario->pools[index].profile.name) == 0 &&
+                          capacity->keys.gpus_per_node >= keys->tp);
+    }
+    if (!found)
+        ERROR(checking, AT(&keys->shared),
+              "a shared pool needs jobs, and capacity that is serve_ok with GPUs of its own kind, at least tp of them a node");
+}
+
+/* Replicas that come and go: a base's belong together, since it is the base's load that is looked at. */
+static void check_scale(const struct checking *checking, uint32_t index)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct keys_pool *pools = checking->draft->values.pools;
+    const struct keys_pool *keys = &pools[index];
+
+    for (uint32_t j = 0; j < scenario->pools_count; j++)
+        if (j != index && keys->replicas_max > 0 && scenario->pools[j].base_index == scenario->pools[index].base_index)
+            ERROR(checking, AT(&keys->replicas_max),
+                  "pool %u serves the same base: the replicas of a base can only come and go where one pool has them all", j);
+    if (keys->replicas_max > 0 && keys->replicas_min > keys->replicas_max)
+        ERROR(checking, AT(&keys->replicas_min, &keys->replicas_max), "replicas_min %llu is above replicas_max %llu",
+              (unsigned long long)keys->replicas_min, (unsigned long long)keys->replicas_max);
+    else if (keys->replicas_max > 0 && !keys->shared && (keys->replicas < keys->replicas_min || keys->replicas > keys->replicas_max))
+        ERROR(checking, AT(&keys->replicas, &keys->replicas_max),
+              "replicas %llu, how many there are at the start, must lie between replicas_min %llu and replicas_max %llu",
+              (unsigned long long)keys->replicas, (unsigned long long)keys->replicas_min,
+              (unsigned long long)keys->replicas_max);
+}
+
 static void check_pools(const struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -139,7 +189,9 @@ static void check_pools(const struct checking *checking)
             check_slots(checking, i);
         }
         shares += pools[i].traffic_share;
-        replicas += pools[i].replicas;
+        check_scale(checking, i);
+        check_shared(checking, i);
+        replicas += pool_replicas_most(&pools[i]);
         for (uint32_t j = 0; j < i; j++) {
             if (scenario->pools[j].base_index == scenario->pools[i].base_index &&
                 pools[j].traffic_share != pools[i].traffic_share)
@@ -216,6 +268,121 @@ static void check_trace(const struct checking *checking)
               trace->path, trace->path_fallback);
 }
 
+static void check_jobs_trace(const struct checking *checking)
+{
+    const struct keys_jobs *jobs = &checking->draft->values.jobs;
+    char path[KEY_TEXT_MAX * 2];
+
+    if (jobs->trace_format == KEY_JOBS_CSV && jobs->trace_time_column[0] == '\0' && jobs->trace_runtime_column[0] == '\0')
+        ERROR(checking, AT(&jobs->trace_format),
+              "jobs.trace_time_column or trace_runtime_column is needed when trace_format is csv");
+    scenario_path(checking->scenario, jobs->trace_path, path);
+    if (jobs->trace_path_fallback[0] == '\0' || (jobs->trace_path[0] != '\0' && access(path, R_OK) == 0)) {
+        check_file(checking, jobs->trace_path, "jobs.trace_path", "jobs.source is trace");
+        return;
+    }
+    scenario_path(checking->scenario, jobs->trace_path_fallback, path);
+    if (access(path, R_OK) != 0)
+        ERROR(checking, AT(jobs->trace_path, jobs->trace_path_fallback),
+              "neither jobs.trace_path `%.150s` nor trace_path_fallback `%.150s` can be read (relative paths start at the "
+              "scenario's directory)",
+              jobs->trace_path, jobs->trace_path_fallback);
+}
+
+static void check_job_kinds(const struct checking *checking)
+{
+    const struct keys_job_kind *kinds = checking->draft->values.job_kinds;
+    const struct scenario *scenario = checking->scenario;
+    double shares = 0;
+
+    for (uint32_t i = 0; i < scenario->job_kinds_count; i++) {
+        const char *name = scenario->job_kinds[i].keys.name;
+
+        shares += kinds[i].share;
+        if (kinds[i].gpus > 1 && kinds[i].isolation != ISOLATION_EXCLUSIVE)
+            ERROR(checking, AT(&kinds[i].gpus, &kinds[i].isolation),
+                  "jobs.kinds.%u asks for %llu GPUs, and only whole ones can be gathered; isolation must be exclusive", i,
+                  (unsigned long long)kinds[i].gpus);
+        for (uint32_t j = 0; j < i; j++) {
+            if (strcmp(scenario->job_kinds[j].keys.name, name) == 0)
+                ERROR(checking, AT(kinds[i].name), "jobs.kinds.%u and jobs.kinds.%u are both called `%.100s`", j, i, name);
+        }
+    }
+    if (shares <= 0)
+        ERROR(checking, AT(&kinds[0].share), "jobs.kinds: share must be above 0 for at least one kind");
+}
+
+static void check_burst(const struct checking *checking)
+{
+    const struct keys_jobs *jobs = &checking->draft->values.jobs;
+    const struct scenario *scenario = checking->scenario;
+    bool is_known = jobs->burst_kind[0] == '\0';
+
+    if (jobs->burst_jobs == 0)
+        return;
+    if (jobs->burst_tenant >= jobs->tenants)
+        ERROR(checking, AT(&jobs->burst_tenant, &jobs->tenants),
+              "jobs.burst_tenant %llu: there are %llu tenants (jobs.tenants), counted from 0",
+              (unsigned long long)jobs->burst_tenant, (unsigned long long)jobs->tenants);
+    for (uint32_t i = 0; i < scenario->job_kinds_count; i++)
+        is_known |= strcmp(scenario->job_kinds[i].keys.name, jobs->burst_kind) == 0;
+    if (!is_known)
+        ERROR(checking, AT(jobs->burst_kind), "jobs.burst_kind `%.100s` is the name of no kind in jobs.kinds",
+              jobs->burst_kind);
+}
+
+static void check_jobs(const struct checking *checking)
+{
+    if (checking->draft->values.jobs.source == KEY_JOBS_NONE)
+        return;
+    if (checking->draft->values.jobs.source == KEY_JOBS_TRACE)
+        check_jobs_trace(checking);
+    check_job_kinds(checking);
+    check_burst(checking);
+}
+
+static void check_upgrade_base(const struct checking *checking, const char *field, const char *key, uint32_t base)
+{
+    if (base == NONE_INDEX)
+        ERROR(checking, AT(field, &checking->draft->values.upgrade.at_h), "upgrade.%s `%.100s` is the base of no pool", key, field);
+}
+
+static void check_upgrade(const struct checking *checking)
+{
+    const struct keys_upgrade *keys = &checking->draft->values.upgrade;
+    const struct scenario_upgrade *upgrade = &checking->scenario->upgrade;
+    char texts[2][NUMBER_TEXT_MAX];
+
+    if (keys->at_h <= 0)
+        return;
+    if (publications_max(checking->scenario) == 0) {
+        ERROR(checking, AT(&keys->at_h),
+              "an upgrade publishes what is retrained: it needs requests (workload.source), room for adapters "
+              "(workload.adapters.publish_max), jobs (jobs.source) and scheduler.evaluate");
+        return;
+    }
+    check_upgrade_base(checking, keys->from, "from", upgrade->from);
+    check_upgrade_base(checking, keys->to, "to", upgrade->to);
+    if (upgrade->from == NONE_INDEX || upgrade->to == NONE_INDEX)
+        return;
+    if (upgrade->from == upgrade->to)
+        ERROR(checking, AT(keys->from, keys->to), "upgrade.from and upgrade.to are both `%.100s`", keys->to);
+    else if (upgrade->kind == NONE_INDEX)
+        ERROR(checking, AT(keys->kind, keys->to), "no kind in jobs.kinds%s%.100s%s trains on %.100s, which the retraining needs",
+              keys->kind[0] != '\0' ? " called `" : "", keys->kind, keys->kind[0] != '\0' ? "`" : "", keys->to);
+    for (uint32_t i = 0; i < checking->scenario->pools_count && keys->drain_by_h > 0; i++) {
+        const struct keys_pool *pool = &checking->draft->values.pools[i];
+
+        if (checking->scenario->pools[i].base_index == upgrade->from && pool->replicas_max > 0)
+            ERROR(checking, AT(&pool->replicas_max, &keys->drain_by_h),
+                  "pools.%u scales (replicas_max %llu), and a pool that drains by a date (upgrade.drain_by_h) must not: "
+                  "its floor would bring the old base back", i, (unsigned long long)pool->replicas_max);
+    }
+    if (keys->drain_by_h > 0 && keys->drain_by_h < keys->at_h)
+        ERROR(checking, AT(&keys->drain_by_h, &keys->at_h), "upgrade.drain_by_h %s is before at_h %s",
+              number_text(keys->drain_by_h, texts[0]), number_text(keys->at_h, texts[1]));
+}
+
 static void check_adapters(const struct checking *checking)
 {
     const struct keys_adapters *adapters = &checking->draft->values.workload.adapters;
@@ -256,6 +423,8 @@ void scenario_cross_check(const struct draft *draft, struct location top, const 
     check_length(&checking, &workload->output, "workload.output");
     if (workload->source == KEY_SOURCE_TRACE)
         check_trace(&checking);
+    check_jobs(&checking);
+    check_upgrade(&checking);
     if (messages->errors == errors_before)
         check_pools(&checking);
 }

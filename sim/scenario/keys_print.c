@@ -66,8 +66,14 @@ static void print_table(FILE *out)
                     default_text[0] != '\0' ? default_text : "\"\"", range_text(key, range, sizeof(range)), key->about);
         }
     }
-    fprintf(out, "\n# pools: a list of pools; each starts from `pool` and says what differs: pools.0.gpu, pools.1.tp, ...\n"
-                 "# variants: name -> any of these keys, nested or dotted (fleet.route: sticky); each is run on the same luck\n");
+    fputc('\n', out);
+    for (uint32_t id = 0; id < LIST_COUNT; id++) {
+        const struct list *list = list_at((enum list_id)id);
+
+        fprintf(out, "# %s: a list of %ss, at most %u; each starts from `%s` and says what differs: %s.0.%s, ...\n",
+                list->path, list->noun, list->entries_max, section_at(list->entry)->path, list->path, list->example);
+    }
+    fprintf(out, "# variants: name -> any of these keys, nested or dotted (fleet.route: sticky); each is run on the same luck\n");
 }
 
 /* The default as a value of its kind. */
@@ -99,6 +105,9 @@ static json_t *default_json(const struct key *key, const void *field)
     case KEY_EVICT:
     case KEY_QUEUE:
     case KEY_ROUTE:
+    case KEY_ORDER:
+    case KEY_PLACE:
+    case KEY_SCALE:
         return json_string(field);
     }
     return NULL;
@@ -115,7 +124,7 @@ static json_t *key_json(struct draft *draft, enum section_id id, const struct ke
     json_object_set_new(object, "path", json_string(text));
     json_object_set_new(object, "kind", json_string(kind_name(key->kind, text)));
     json_object_set_new(object, "default",
-                        default_json(key, draft_field(draft, (struct scope){id, POOL_DEFAULTS}, key)));
+                        default_json(key, draft_field(draft, (struct scope){id, ENTRY_DEFAULTS}, key)));
     if (has_range(key)) {
         json_object_set_new(object, "min", json_real(key->min));
         json_object_set_new(object, "max", json_real(key->max));

@@ -8,6 +8,19 @@ uint32_t adapter_modules(const struct scenario *scenario)
     return scenario->workload.adapters.modules == KEY_MODULES_ATTENTION ? LORA_ATTENTION : LORA_ALL_LINEAR;
 }
 
+uint32_t job_kind_modules(const struct scenario_job_kind *kind)
+{
+    return kind->keys.modules == KEY_MODULES_ATTENTION ? LORA_ATTENTION : LORA_ALL_LINEAR;
+}
+
+uint32_t publications_max(const struct scenario *scenario)
+{
+    bool can_publish = scenario->workload.source != KEY_SOURCE_NONE && scenario->jobs.source != KEY_JOBS_NONE &&
+                       scenario->scheduler.evaluate;
+
+    return can_publish ? (uint32_t)scenario->workload.adapters.publish_max : 0;
+}
+
 uint32_t adapter_rank_max(const struct scenario *scenario)
 {
     const struct key_list *ranks = &scenario->workload.adapters.ranks;
@@ -15,16 +28,54 @@ uint32_t adapter_rank_max(const struct scenario *scenario)
 
     for (uint32_t i = 0; i < ranks->count; i++)
         largest = ranks->values[i] > largest ? ranks->values[i] : largest;
+    for (uint32_t i = 0; publications_max(scenario) > 0 && i < scenario->job_kinds_count; i++)
+        largest = (double)scenario->job_kinds[i].keys.rank > largest ? (double)scenario->job_kinds[i].keys.rank : largest;
     return (uint32_t)largest;
+}
+
+/* Kinds on other bases count as well: an upgrade may bring their ranks here. */
+static void bytes_range(const struct scenario *scenario, const struct scenario_pool *pool, uint64_t *ret_min,
+                        uint64_t *ret_max)
+{
+    const struct key_list *ranks = &scenario->workload.adapters.ranks;
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < ranks->count; i++) {
+        uint64_t bytes = footprint_adapter_bytes(&pool->shape, adapter_modules(scenario), (uint32_t)ranks->values[i]);
+
+        least = min_u64(least, bytes);
+        most = max_u64(most, bytes);
+    }
+    for (uint32_t i = 0; publications_max(scenario) > 0 && i < scenario->job_kinds_count; i++) {
+        const struct scenario_job_kind *kind = &scenario->job_kinds[i];
+        uint64_t bytes = footprint_adapter_bytes(&pool->shape, job_kind_modules(kind), (uint32_t)kind->keys.rank);
+
+        least = min_u64(least, bytes);
+        most = max_u64(most, bytes);
+    }
+    *ret_min = least;
+    *ret_max = most;
+}
+
+uint64_t adapter_bytes_min(const struct scenario *scenario, const struct scenario_pool *pool)
+{
+    uint64_t least;
+    uint64_t most;
+
+    bytes_range(scenario, pool, &least, &most);
+    return least;
 }
 
 uint64_t adapter_bytes_max(const struct scenario *scenario, const struct scenario_pool *pool)
 {
-    bool has_adapters = scenario->workload.adapters.count > 0 || scenario->workload.source == KEY_SOURCE_TRACE;
+    bool has_adapters = scenario->workload.adapters.count > 0 || scenario->workload.source == KEY_SOURCE_TRACE ||
+                        publications_max(scenario) > 0;
+    uint64_t least;
+    uint64_t most;
 
-    if (!has_adapters)
-        return 0;
-    return footprint_adapter_bytes(&pool->shape, adapter_modules(scenario), adapter_rank_max(scenario));
+    bytes_range(scenario, pool, &least, &most);
+    return has_adapters ? most : 0;
 }
 
 struct pool_memory pool_memory(const struct scenario_pool *pool, uint64_t adapter_bytes)

@@ -21,9 +21,16 @@ struct pool_memory {
 /* adapter_bytes: the largest adapter's, for pools that count slots. */
 struct pool_memory pool_memory(const struct scenario_pool *pool, uint64_t adapter_bytes);
 
-/* Of the largest rank that workload.adapters hands out, on this pool's base; 0 when there are no adapters. */
+/* Adapters that trainings may add to the serving catalogue; 0 where none can: without requests, without jobs, or without an
+ * evaluation to pass. */
+uint32_t publications_max(const struct scenario *scenario);
+
+/* Of the smallest that workload.adapters may hand out or a training publish, on this pool's base. */
+uint64_t adapter_bytes_min(const struct scenario *scenario, const struct scenario_pool *pool);
+/* Of the largest; 0 when there are no adapters. */
 uint64_t adapter_bytes_max(const struct scenario *scenario, const struct scenario_pool *pool);
 uint32_t adapter_rank_max(const struct scenario *scenario);
 uint32_t adapter_modules(const struct scenario *scenario); /* bits, see model/footprint.h */
+uint32_t job_kind_modules(const struct scenario_job_kind *kind);
 
 #endif

@@ -9,7 +9,8 @@
 static const char *source_name(const struct scenario *scenario)
 {
     static const char *const names[] = {
-        [KEY_SOURCE_GENERATED] = "generated", [KEY_SOURCE_TRACE] = "trace", [KEY_SOURCE_SESSIONS] = "sessions"};
+        [KEY_SOURCE_GENERATED] = "generated", [KEY_SOURCE_TRACE] = "trace", [KEY_SOURCE_SESSIONS] = "sessions",
+        [KEY_SOURCE_NONE] = "none"};
 
     check(scenario->workload.source < ARRAY_COUNT(names));
     return names[scenario->workload.source];

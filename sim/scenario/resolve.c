@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "estimate/config_json.h"
+#include "fleet/event.h"
 #include "scenario/words.h"
 
 /* A resolver writes its errors, already in our look, to a stream: they are told below the key that asked. */
@@ -36,10 +37,10 @@ static bool is_path(const char *name, const char *ending)
     return strchr(name, '/') != NULL || (count > ending_count && strcmp(name + count - ending_count, ending) == 0);
 }
 
-static void resolve_base(const struct keys_pool *keys, struct location at, const struct scenario *scenario,
+static void resolve_base(const char *base, struct location at, const struct scenario *scenario,
                          struct messages *messages, struct shape *ret_shape)
 {
-    const struct shape *shape = shape_find(keys->base);
+    const struct shape *shape = shape_find(base);
     struct suggestion suggestion;
     char names[512];
     char path[KEY_TEXT_MAX * 2];
@@ -59,15 +60,15 @@ static void resolve_base(const struct keys_pool *keys, struct location at, const
         *ret_shape = *shape;
         return;
     }
-    if (!is_path(keys->base, ".json")) {
-        suggest_shapes(keys->base, names, sizeof(names), &suggestion);
+    if (!is_path(base, ".json")) {
+        suggest_shapes(base, names, sizeof(names), &suggestion);
         near = suggestion_answer(&suggestion);
         messages_add(messages, SEVERITY_ERROR, at, "no shape is called `%s`%s%s%s; there are %s; or give the path of a config.json",
-                     excerpt(keys->base, strlen(keys->base), shown), near != NULL ? " (did you mean `" : "",
+                     excerpt(base, strlen(base), shown), near != NULL ? " (did you mean `" : "",
                      near != NULL ? near : "", near != NULL ? "`?)" : "", names);
         return;
     }
-    scenario_path(scenario, keys->base, path);
+    scenario_path(scenario, base, path);
     errors = open_memstream(&captured, &captured_count);
     check(errors != NULL);
     if (config_json_read(path, errors, ret_shape) != STATUS_OK) {
@@ -78,17 +79,16 @@ static void resolve_base(const struct keys_pool *keys, struct location at, const
     free(captured);
 }
 
-static void resolve_gpu(const struct draft *draft, uint32_t index, struct location top, const char *directory,
-                        struct messages *messages, struct gpu_profile *ret_profile)
+/* `gpu`: the key's value in the draft. */
+static void resolve_gpu(const char *gpu, struct location at, const char *directory, struct messages *messages,
+                        struct gpu_profile *ret_profile)
 {
-    const struct keys_pool *keys = &draft->values.pools[index];
-    struct location at = GIVEN_AT(draft, top, keys->gpu);
     char *captured = NULL;
     size_t captured_count;
     FILE *errors = open_memstream(&captured, &captured_count);
 
     check(errors != NULL);
-    if (profile_read(keys->gpu, directory, errors, ret_profile) != STATUS_OK) {
+    if (profile_read(gpu, directory, errors, ret_profile) != STATUS_OK) {
         fflush(errors);
         tell_captured(messages, at, "gpu", captured);
     }
@@ -160,6 +160,88 @@ static void name_pool(struct scenario_pool *pool)
     strcpy(pool->keys.name, name);
 }
 
+/* Without jobs their kinds are not looked at: nobody wants a base looked up that nothing uses. */
+static void resolve_job_kinds(const struct draft *draft, struct location top, struct messages *messages,
+                              struct scenario *scenario)
+{
+    const struct keys_job_kind *kinds = draft->values.job_kinds;
+
+    scenario->bases_and_jobs_count = scenario->bases_count;
+    if (scenario->jobs.source == KEY_JOBS_NONE)
+        return;
+    scenario->job_kinds_count = draft->lists[LIST_JOB_KINDS].count;
+    for (uint32_t i = 0; i < scenario->job_kinds_count; i++) {
+        struct scenario_job_kind *kind = &scenario->job_kinds[i];
+
+        kind->keys = kinds[i];
+        kind->base_index = NONE_INDEX;
+        if (kind->keys.name[0] == '\0')
+            snprintf(kind->keys.name, sizeof(kind->keys.name), "kind-%u", i);
+        resolve_base(kinds[i].base, GIVEN_AT(draft, top, kinds[i].base), scenario, messages, &kind->shape);
+        for (uint32_t j = 0; j < i && kind->base_index == NONE_INDEX; j++)
+            if (strcmp(kinds[j].base, kinds[i].base) == 0)
+                kind->base_index = scenario->job_kinds[j].base_index;
+        for (uint32_t j = 0; j < scenario->pools_count && kind->base_index == NONE_INDEX; j++)
+            if (strcmp(scenario->pools[j].keys.base, kinds[i].base) == 0)
+                kind->base_index = scenario->pools[j].base_index;
+        if (kind->base_index == NONE_INDEX)
+            kind->base_index = scenario->bases_and_jobs_count++;
+    }
+}
+
+/* A flavor without a name is called by its GPU. */
+static void name_capacity(struct scenario_capacity *capacity)
+{
+    char gpu[PROFILE_NAME_MAX]; /* of its own: the compiler cannot tell the parts of a scenario apart */
+
+    memcpy(gpu, capacity->profile.name, sizeof(gpu));
+    snprintf(capacity->keys.name, sizeof(capacity->keys.name), "%s%s", gpu, capacity->keys.spot ? "-spot" : "");
+}
+
+static void resolve_capacity(const struct draft *draft, struct location top, struct messages *messages,
+                             struct scenario *scenario)
+{
+    const struct keys_capacity *capacities = draft->values.capacities;
+
+    if (scenario->jobs.source == KEY_JOBS_NONE)
+        return;
+    scenario->capacity_count = draft->lists[LIST_CAPACITY].count;
+    for (uint32_t i = 0; i < scenario->capacity_count; i++) {
+        struct scenario_capacity *capacity = &scenario->capacity[i];
+
+        capacity->keys = capacities[i];
+        resolve_gpu(capacities[i].gpu, GIVEN_AT(draft, top, capacities[i].gpu), scenario->directory, messages,
+                    &capacity->profile);
+        if (capacity->keys.name[0] == '\0')
+            name_capacity(capacity);
+    }
+}
+
+static uint32_t pool_base(const struct scenario *scenario, const char *base)
+{
+    for (uint32_t i = 0; i < scenario->pools_count; i++)
+        if (strcmp(scenario->pools[i].keys.base, base) == 0)
+            return scenario->pools[i].base_index;
+    return NONE_INDEX;
+}
+
+/* What cannot be found stays NONE_INDEX, for the checks to tell. */
+static void resolve_upgrade(const struct keys_upgrade *keys, struct scenario *scenario)
+{
+    struct scenario_upgrade *upgrade = &scenario->upgrade;
+
+    *upgrade = (struct scenario_upgrade){.keys = *keys, .kind = NONE_INDEX};
+    upgrade->from = pool_base(scenario, keys->from);
+    upgrade->to = pool_base(scenario, keys->to);
+    for (uint32_t i = 0; i < scenario->job_kinds_count && upgrade->kind == NONE_INDEX; i++) {
+        const struct scenario_job_kind *kind = &scenario->job_kinds[i];
+        bool trains_there = kind->base_index == upgrade->to && kind->keys.stage == STAGE_TRAIN;
+
+        if (trains_there && (keys->kind[0] == '\0' || strcmp(kind->keys.name, keys->kind) == 0))
+            upgrade->kind = i;
+    }
+}
+
 void scenario_resolve(const struct draft *draft, struct location top, struct messages *messages,
                       struct scenario *ret_scenario)
 {
@@ -173,17 +255,23 @@ void scenario_resolve(const struct draft *draft, struct location top, struct mes
     ret_scenario->slo = values->slo;
     ret_scenario->fleet = values->fleet;
     ret_scenario->workload = values->workload;
-    ret_scenario->pools_count = draft->pools_count;
-    for (uint32_t i = 0; i < draft->pools_count; i++) {
+    ret_scenario->jobs = values->jobs;
+    ret_scenario->scheduler = values->scheduler;
+    ret_scenario->pools_count = draft->lists[LIST_POOLS].count;
+    for (uint32_t i = 0; i < ret_scenario->pools_count; i++) {
         struct scenario_pool *pool = &ret_scenario->pools[i];
 
         pool->keys = values->pools[i];
-        resolve_base(&values->pools[i], GIVEN_AT(draft, top, values->pools[i].base), ret_scenario, messages, &pool->shape);
-        resolve_gpu(draft, i, top, ret_scenario->directory, messages, &pool->profile);
+        resolve_base(values->pools[i].base, GIVEN_AT(draft, top, values->pools[i].base), ret_scenario, messages, &pool->shape);
+        resolve_gpu(values->pools[i].gpu, GIVEN_AT(draft, top, values->pools[i].gpu), ret_scenario->directory, messages,
+                    &pool->profile);
         override_step(draft, i, top, messages, &pool->profile);
         name_pool(pool);
     }
     number_bases(ret_scenario);
+    resolve_job_kinds(draft, top, messages, ret_scenario);
+    resolve_capacity(draft, top, messages, ret_scenario);
+    resolve_upgrade(&values->upgrade, ret_scenario);
     if (messages->errors == errors_before)
         scenario_cross_check(draft, top, ret_scenario, messages);
 }

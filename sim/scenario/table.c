@@ -39,6 +39,22 @@ static const struct key adapter_keys[] = {ADAPTER_KEYS(KEY_ROW)};
 static const struct key session_keys[] = {SESSION_KEYS(KEY_ROW)};
 #undef KEY_OWNER
 
+#define KEY_OWNER struct keys_jobs
+static const struct key jobs_keys[] = {JOBS_KEYS(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct keys_job_kind
+static const struct key job_kind_keys[] = {JOB_KIND_KEYS(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct keys_scheduler
+static const struct key scheduler_keys[] = {SCHEDULER_KEYS(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct keys_capacity
+static const struct key capacity_keys[] = {CAPACITY_KEYS(KEY_ROW)};
+#undef KEY_OWNER
+#define KEY_OWNER struct keys_upgrade
+static const struct key upgrade_keys[] = {UPGRADE_KEYS(KEY_ROW)};
+#undef KEY_OWNER
+
 /* keys.h's tables by the name they have there. */
 #define ROWS_RUN_KEYS run_keys
 #define ROWS_SLO_KEYS slo_keys
@@ -51,17 +67,13 @@ static const struct key session_keys[] = {SESSION_KEYS(KEY_ROW)};
 #define ROWS_LENGTH_KEYS length_keys
 #define ROWS_ADAPTER_KEYS adapter_keys
 #define ROWS_SESSION_KEYS session_keys
+#define ROWS_JOBS_KEYS jobs_keys
+#define ROWS_JOB_KIND_KEYS job_kind_keys
+#define ROWS_SCHEDULER_KEYS scheduler_keys
+#define ROWS_CAPACITY_KEYS capacity_keys
+#define ROWS_UPGRADE_KEYS upgrade_keys
 
-/* Keys before each section: the sum of those of the sections above. */
-enum section_first {
-#define X(id, parent, path, name, field, keys, about) \
-    SECTION_FIRST_##id, SECTION_LAST_##id = SECTION_FIRST_##id + (0 keys(KEY_ONE)) - 1,
-    SECTIONS(X)
-#undef X
-    SECTION_KEYS_TOTAL
-};
 _Static_assert(SECTION_KEYS_TOTAL == FIXED_ORIGINS, "every key has an origin");
-_Static_assert(SECTION_FIRST_STEP == SECTION_LAST_POOL + 1, "an entry of pools is one run of keys");
 
 static const struct section sections[SECTION_COUNT] = {
 #define X(id, parent_id, path_text, name_text, field, keys_macro, text)               \
@@ -70,6 +82,26 @@ static const struct section sections[SECTION_COUNT] = {
                       .offset = (uint32_t)offsetof(struct draft_values, field),       \
                       .first = SECTION_FIRST_##id, .about = text},
     SECTIONS(X)
+#undef X
+};
+
+/* Origins before each list's: those of the sections, and of the lists above. */
+enum list_first {
+    LIST_FIRST_BASE = FIXED_ORIGINS - 1,
+#define X(id, parent, name, path, entry, last, most, field, example, noun) \
+    LIST_FIRST_##id, LIST_LAST_##id = LIST_FIRST_##id + (most) * LIST_ENTRY_ORIGINS(entry, last) - 1,
+    LISTS(X)
+#undef X
+};
+
+static const struct list lists[LIST_COUNT] = {
+#define X(id, parent_id, name_text, path_text, entry_id, last_id, most, field, example_text, noun_text)               \
+    [LIST_##id] = {.parent = SECTION_##parent_id, .entry = SECTION_##entry_id, .last = SECTION_##last_id,              \
+                   .name = name_text, .path = path_text, .example = example_text, .noun = noun_text,                   \
+                   .entries_max = most, .offset = (uint32_t)offsetof(struct draft_values, field),                      \
+                   .entry_bytes = (uint32_t)sizeof(((struct draft_values *)NULL)->field[0]),                           \
+                   .origins = LIST_FIRST_##id, .entry_origins = LIST_ENTRY_ORIGINS(entry_id, last_id)},
+    LISTS(X)
 #undef X
 };
 
@@ -99,9 +131,33 @@ const struct section *section_at(enum section_id id)
     return &sections[id];
 }
 
+const struct list *list_at(enum list_id id)
+{
+    check(id < LIST_COUNT);
+    return &lists[id];
+}
+
 static bool name_equal(const char *name, const char *text, size_t count)
 {
     return strlen(name) == count && memcmp(name, text, count) == 0;
+}
+
+enum list_id list_child(enum section_id parent, const char *name, size_t count)
+{
+    for (uint32_t i = 0; i < LIST_COUNT; i++) {
+        if (lists[i].parent == parent && name_equal(lists[i].name, name, count))
+            return (enum list_id)i;
+    }
+    return LIST_COUNT;
+}
+
+enum list_id list_of(enum section_id id)
+{
+    for (uint32_t i = 0; i < LIST_COUNT; i++) {
+        if (id >= lists[i].entry && id <= lists[i].last)
+            return (enum list_id)i;
+    }
+    return LIST_COUNT;
 }
 
 enum section_id section_child(enum section_id parent, const char *name, size_t count)
@@ -132,7 +188,7 @@ void draft_init(struct draft *draft)
             const struct key *key = &sections[id].keys[i];
             const char *text = key_default((enum section_id)id, key);
             char why[WHY_MAX];
-            bool is_set = key_set(key, draft_field(draft, (struct scope){(enum section_id)id, POOL_DEFAULTS}, key),
+            bool is_set = key_set(key, draft_field(draft, (struct scope){(enum section_id)id, ENTRY_DEFAULTS}, key),
                                   text, strlen(text), why);
 
             check(is_set);
@@ -140,20 +196,15 @@ void draft_init(struct draft *draft)
     }
 }
 
-static bool is_of_pool(enum section_id id)
-{
-    return id == SECTION_POOL || id == SECTION_STEP;
-}
-
 void *draft_field(struct draft *draft, struct scope scope, const struct key *key)
 {
     size_t offset = section_at(scope.section)->offset + key->offset;
 
-    if (scope.pool != POOL_DEFAULTS) {
-        check(is_of_pool(scope.section));
-        check(scope.pool < POOLS_MAX);
-        offset += offsetof(struct draft_values, pools) - offsetof(struct draft_values, pool) +
-                  scope.pool * sizeof(struct keys_pool);
+    if (scope.entry != ENTRY_DEFAULTS) {
+        const struct list *list = list_at(list_of(scope.section));
+
+        check(scope.entry < list->entries_max);
+        offset += list->offset - section_at(list->entry)->offset + (size_t)scope.entry * list->entry_bytes;
     }
     return (char *)&draft->values + offset;
 }
@@ -162,10 +213,12 @@ void *draft_field(struct draft *draft, struct scope scope, const struct key *key
 static uint32_t origin_index(struct scope scope, uint32_t key_index)
 {
     uint32_t index = section_at(scope.section)->first + key_index;
+    const struct list *list;
 
-    if (scope.pool == POOL_DEFAULTS)
+    if (scope.entry == ENTRY_DEFAULTS)
         return index;
-    return FIXED_ORIGINS + scope.pool * POOL_ORIGINS + index - sections[SECTION_POOL].first;
+    list = list_at(list_of(scope.section));
+    return list->origins + scope.entry * list->entry_origins + index - section_at(list->entry)->first;
 }
 
 struct origin *draft_origin(struct draft *draft, struct scope scope, const struct key *key)
@@ -173,34 +226,48 @@ struct origin *draft_origin(struct draft *draft, struct scope scope, const struc
     return &draft->origins[origin_index(scope, (uint32_t)(key - section_at(scope.section)->keys))];
 }
 
-void draft_inherit(struct draft *draft, uint32_t index)
+void draft_inherit(struct draft *draft, enum list_id id, uint32_t index)
 {
-    struct origin *to = &draft->origins[FIXED_ORIGINS + index * POOL_ORIGINS];
+    const struct list *list = list_at(id);
+    const struct section *start = section_at(list->entry);
+    struct origin *to = &draft->origins[list->origins + index * list->entry_origins];
+    char *values = (char *)&draft->values;
 
-    check(index < POOLS_MAX);
-    draft->values.pools[index] = draft->values.pool;
-    memcpy(to, &draft->origins[sections[SECTION_POOL].first], POOL_ORIGINS * sizeof(*to));
-    for (uint32_t i = 0; i < POOL_ORIGINS; i++)
+    check(index < list->entries_max);
+    memcpy(values + list->offset + (size_t)index * list->entry_bytes, values + start->offset, list->entry_bytes);
+    memcpy(to, &draft->origins[start->first], list->entry_origins * sizeof(*to));
+    for (uint32_t i = 0; i < list->entry_origins; i++)
         to[i].is_inherited = true;
+}
+
+/* An address in a list becomes that in the section its entries start from, and the entry's index. */
+static size_t offset_without_entry(size_t offset, uint32_t *ret_entry)
+{
+    *ret_entry = ENTRY_DEFAULTS;
+    for (uint32_t i = 0; i < LIST_COUNT; i++) {
+        size_t bytes = (size_t)lists[i].entries_max * lists[i].entry_bytes;
+
+        if (offset < lists[i].offset || offset >= lists[i].offset + bytes)
+            continue;
+        *ret_entry = (uint32_t)((offset - lists[i].offset) / lists[i].entry_bytes);
+        return (offset - lists[i].offset) % lists[i].entry_bytes + section_at(lists[i].entry)->offset;
+    }
+    return offset;
 }
 
 /* The origin of the field that lies at an address in draft->values. */
 static const struct origin *origin_of(const struct draft *draft, const void *field)
 {
     size_t offset = (size_t)((const char *)field - (const char *)&draft->values);
-    uint32_t pool = POOL_DEFAULTS;
     const struct origin *found = NULL;
+    uint32_t entry;
 
     check(offset < sizeof(draft->values));
-    if (offset >= offsetof(struct draft_values, pools)) {
-        pool = (uint32_t)((offset - offsetof(struct draft_values, pools)) / sizeof(struct keys_pool));
-        offset = offset - offsetof(struct draft_values, pools) - pool * sizeof(struct keys_pool) +
-                 offsetof(struct draft_values, pool);
-    }
+    offset = offset_without_entry(offset, &entry);
     for (uint32_t id = 0; id < SECTION_COUNT && found == NULL; id++) {
         for (uint32_t i = 0; i < sections[id].keys_count; i++) {
             if (sections[id].offset + sections[id].keys[i].offset == offset)
-                found = &draft->origins[origin_index((struct scope){(enum section_id)id, pool}, i)];
+                found = &draft->origins[origin_index((struct scope){(enum section_id)id, entry}, i)];
         }
     }
     check(found != NULL);

@@ -268,29 +268,20 @@ static const char *terminated(const char *text, size_t count, char *ret_name)
     return ret_name;
 }
 
-static bool set_evict(const struct key *key, void *field, const char *text, size_t count, char *ret_why)
-{
-    char name[EXCERPT_MAX];
-    bool found = evict_policy_find(terminated(text, count, name)) != NULL;
-
-    return set_policy(key, field, text, count, ret_why, "evict", found);
-}
-
-static bool set_queue(const struct key *key, void *field, const char *text, size_t count, char *ret_why)
-{
-    char name[EXCERPT_MAX];
-    bool found = queue_policy_find(terminated(text, count, name)) != NULL;
-
-    return set_policy(key, field, text, count, ret_why, "queue", found);
-}
-
-static bool set_route(const struct key *key, void *field, const char *text, size_t count, char *ret_why)
-{
-    char name[EXCERPT_MAX];
-    bool found = route_policy_find(terminated(text, count, name)) != NULL;
-
-    return set_policy(key, field, text, count, ret_why, "route", found);
-}
+#define POLICY_SETTER(question)                                                                                          \
+    static bool set_##question(const struct key *key, void *field, const char *text, size_t count, char *ret_why)        \
+    {                                                                                                                    \
+        char name[EXCERPT_MAX];                                                                                          \
+        bool found = question##_policy_find(terminated(text, count, name)) != NULL;                                      \
+                                                                                                                         \
+        return set_policy(key, field, text, count, ret_why, #question, found);                                           \
+    }
+POLICY_SETTER(evict)
+POLICY_SETTER(queue)
+POLICY_SETTER(route)
+POLICY_SETTER(order)
+POLICY_SETTER(place)
+POLICY_SETTER(scale)
 
 bool key_list_add(const struct key *key, struct key_list *list, const char *text, size_t count, char *ret_why)
 {
@@ -348,6 +339,7 @@ bool key_set(const struct key *key, void *field, const char *text, size_t count,
         [KEY_TEXT] = set_text,     [KEY_COUNT] = set_count, [KEY_REAL] = set_real,
         [KEY_FLAG] = set_flag,     [KEY_CHOICE] = set_choice, [KEY_LIST] = set_list,
         [KEY_EVICT] = set_evict,   [KEY_QUEUE] = set_queue, [KEY_ROUTE] = set_route,
+        [KEY_ORDER] = set_order,   [KEY_PLACE] = set_place, [KEY_SCALE] = set_scale,
     };
 
     return setters[key->kind](key, field, text, count, ret_why);

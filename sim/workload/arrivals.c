@@ -27,11 +27,12 @@ static void mmpp_init(struct arrivals *arrivals, const struct keys_arrivals *key
     mmpp_turn(arrivals);
 }
 
-void arrivals_init(struct arrivals *arrivals, const struct keys_arrivals *keys, const struct rng_streams *streams)
+void arrivals_init_on(struct arrivals *arrivals, const struct keys_arrivals *keys, const struct rng *gaps,
+                      const struct rng *bursts)
 {
     *arrivals = (struct arrivals){
-        .gaps = &streams->of[RNG_ARRIVALS],
-        .bursts = &streams->of[RNG_BURSTS],
+        .gaps = gaps,
+        .bursts = bursts,
         .process = keys->process,
         .rate_per_s = keys->rate_per_s,
         .gamma_shape = 1 / (keys->cv * keys->cv),
@@ -39,6 +40,11 @@ void arrivals_init(struct arrivals *arrivals, const struct keys_arrivals *keys, 
     season_init(&arrivals->season, keys->diurnal_amplitude, keys->diurnal_peak_h, keys->weekend_ratio);
     if (arrivals->process == KEY_PROCESS_MMPP)
         mmpp_init(arrivals, keys);
+}
+
+void arrivals_init(struct arrivals *arrivals, const struct keys_arrivals *keys, const struct rng_streams *streams)
+{
+    arrivals_init_on(arrivals, keys, &streams->of[RNG_ARRIVALS], &streams->of[RNG_BURSTS]);
 }
 
 /* Spends one exponential of mean 1 at the rate of each state it crosses. */

@@ -27,6 +27,9 @@ struct arrivals {
 };
 
 void arrivals_init(struct arrivals *arrivals, const struct keys_arrivals *keys, const struct rng_streams *streams);
+/* On streams of the caller; `bursts` may be NULL where the process is not mmpp. */
+void arrivals_init_on(struct arrivals *arrivals, const struct keys_arrivals *keys, const struct rng *gaps,
+                      const struct rng *bursts);
 /* Never decreasing; NEVER_NS past the end of int64_t. */
 int64_t arrivals_next_ns(struct arrivals *arrivals);
 

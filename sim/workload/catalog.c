@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "scenario/memory.h"
 #include "workload/catalog_facts.h"
 
 struct weighed {
@@ -167,17 +168,17 @@ static enum status open_order(struct catalog *catalog, const struct scenario *sc
     return status;
 }
 
-/* `order` is not touched before the first drift, so one array is enough where there is none. */
-static enum status allocate(struct catalog *catalog, bool drifts)
+/* One array is enough where `order` never changes. */
+static enum status allocate(struct catalog *catalog, bool changes)
 {
-    size_t count = catalog->count;
+    size_t count = max_u32(catalog->count, 1);
 
-    catalog->adapters = malloc(count * sizeof(*catalog->adapters));
+    catalog->adapters = malloc(catalog->adapters_max * sizeof(*catalog->adapters));
     catalog->order = malloc(count * sizeof(*catalog->order));
-    catalog->start_order = drifts ? malloc(count * sizeof(*catalog->start_order)) : catalog->order;
+    catalog->start_order = changes ? malloc(count * sizeof(*catalog->start_order)) : catalog->order;
     if (catalog->adapters == NULL || catalog->order == NULL || catalog->start_order == NULL)
         return STATUS_FULL;
-    for (uint32_t i = 0; i < catalog->count; i++)
+    for (uint32_t i = 0; i < catalog->adapters_max; i++)
         catalog->adapters[i] = (struct catalog_adapter){.version = 1, .told = 1, .next_retired = NONE_INDEX};
     return STATUS_OK;
 }
@@ -185,11 +186,14 @@ static enum status allocate(struct catalog *catalog, bool drifts)
 static enum status open_adapters(struct catalog *catalog, const struct scenario *scenario, const double *weights,
                                  const struct rank_shares *ranks, FILE *errors)
 {
+    bool changes = scenario->workload.adapters.drift_per_h > 0 || catalog->adapters_max > catalog->count;
     enum status status;
 
-    if (catalog->count == 0)
+    if (catalog->adapters_max == 0)
         return STATUS_OK;
-    status = allocate(catalog, scenario->workload.adapters.drift_per_h > 0);
+    status = allocate(catalog, changes);
+    if (catalog->count == 0)
+        return status;
     if (status == STATUS_OK)
         status = open_order(catalog, scenario, weights, errors);
     if (status != STATUS_OK)
@@ -209,9 +213,13 @@ enum status catalog_open(struct catalog *catalog, const struct scenario *scenari
 
     *catalog = (struct catalog){
         .count = weights != NULL ? count : (uint32_t)keys->adapters.count,
+        .publish_rank = keys->adapters.publish_rank,
+        .publications = &streams->of[RNG_PUBLICATIONS],
         .retired_first = NONE_INDEX,
         .retired_last = NONE_INDEX,
     };
+    catalog->adapters_count = catalog->count;
+    catalog->adapters_max = catalog->count + publications_max(scenario);
     status = catalog_facts_read(catalog, scenario, errors, &ranks);
     if (status == STATUS_OK)
         status = popularity_open(&catalog->tenants, KEY_ADAPTER_ZIPF, keys->tenant_alpha, (uint32_t)keys->tenants);
@@ -220,7 +228,7 @@ enum status catalog_open(struct catalog *catalog, const struct scenario *scenari
     if (status == STATUS_OK)
         status = open_adapters(catalog, scenario, weights, &ranks, errors);
     if (status == STATUS_FULL)
-        fprintf(errors, "workload.adapters: not enough memory for %u adapters of %llu tenants\n", catalog->count,
+        fprintf(errors, "workload.adapters: not enough memory for %u adapters of %llu tenants\n", catalog->adapters_max,
                 (unsigned long long)keys->tenants);
     if (status != STATUS_OK)
         catalog_close(catalog);
@@ -241,7 +249,7 @@ void catalog_close(struct catalog *catalog)
 adapter_id catalog_current(const struct catalog *catalog, uint32_t index)
 {
     check(index >= 1);
-    check(index <= catalog->count);
+    check(index <= catalog->adapters_count);
     return (adapter_id){.index = index, .version = catalog->adapters[index - 1].version};
 }
 
@@ -282,7 +290,7 @@ struct adapter_fact catalog_fact(const struct catalog *catalog, uint32_t index)
     const struct catalog_adapter *adapter;
 
     check(index >= 1);
-    check(index <= catalog->count);
+    check(index <= catalog->adapters_count);
     adapter = &catalog->adapters[index - 1];
     return (struct adapter_fact){
         .bytes = catalog->bytes[adapter->base][adapter->rank_choice],
@@ -290,6 +298,54 @@ struct adapter_fact catalog_fact(const struct catalog *catalog, uint32_t index)
         .base = {adapter->base},
         .rank = catalog->ranks[adapter->rank_choice],
     };
+}
+
+/* The next place from the drawn one on, around the end, whose adapter is of this base; the drawn one where none is. */
+static uint32_t place_of_base(const struct catalog *catalog, uint32_t drawn, uint32_t base)
+{
+    for (uint32_t i = 0; i < catalog->count; i++) {
+        uint32_t place = (drawn + i) % catalog->count;
+
+        if (catalog->adapters[catalog->order[place]].base == base)
+            return place;
+    }
+    return drawn;
+}
+
+static void take_place(struct catalog *catalog, uint32_t i)
+{
+    uint32_t tenth = (uint32_t)div_up_u64(catalog->count, 10);
+    uint32_t from = catalog->publish_rank == KEY_PUBLISH_TAIL ? catalog->count - tenth : 0;
+    uint32_t places = catalog->publish_rank == KEY_PUBLISH_RANDOM ? catalog->count : tenth;
+    uint32_t drawn = from + (uint32_t)(rng_unit_at(catalog->publications, catalog->placed++) * places);
+
+    catalog->order[place_of_base(catalog, drawn, catalog->adapters[i].base)] = i;
+}
+
+uint32_t catalog_publish(struct catalog *catalog, uint32_t base, uint32_t kind, uint32_t tenant)
+{
+    uint32_t i = catalog->adapters_count;
+
+    check(base < catalog->bases_count);
+    check(kind < JOB_KINDS_MAX);
+    if (i == catalog->adapters_max)
+        return 0;
+    catalog->adapters_count++;
+    catalog->adapters[i].tenant = tenant;
+    catalog->adapters[i].base = (uint8_t)base;
+    catalog->adapters[i].rank_choice = (uint8_t)(catalog->ranks_count + kind);
+    if (catalog->count > 0)
+        take_place(catalog, i);
+    return i + 1;
+}
+
+void catalog_republish(struct catalog *catalog, uint32_t index, uint32_t base)
+{
+    check(index >= 1);
+    check(index <= catalog->adapters_count);
+    check(base < catalog->bases_count);
+    retire(catalog, index - 1);
+    catalog->adapters[index - 1].base = (uint8_t)base;
 }
 
 bool catalog_popular(const struct catalog *catalog, uint32_t place, adapter_id *ret_adapter)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "model/footprint.h"
+#include "scenario/memory.h"
 
 static enum status read_ranks(struct catalog *catalog, const struct keys_adapters *keys, FILE *errors,
                               struct rank_shares *ret_shares)
@@ -37,7 +38,22 @@ static enum status read_ranks(struct catalog *catalog, const struct keys_adapter
     }
     for (uint32_t i = 0; i < ret_shares->count; i++)
         ret_shares->of[i] /= sum;
+    catalog->ranks_count = keys->ranks.count;
     return STATUS_OK;
+}
+
+/* Adapters that trainings publish have the rank and the modules of their kind of job, behind the workload's own choices. */
+static void read_kinds(struct catalog *catalog, const struct scenario *scenario)
+{
+    for (uint32_t i = 0; publications_max(scenario) > 0 && i < scenario->job_kinds_count; i++) {
+        const struct scenario_job_kind *kind = &scenario->job_kinds[i];
+        uint32_t choice = catalog->ranks_count + i;
+
+        catalog->ranks[choice] = (uint16_t)kind->keys.rank;
+        for (uint32_t p = 0; p < scenario->pools_count; p++)
+            catalog->bytes[scenario->pools[p].base_index][choice] =
+                footprint_adapter_bytes(&scenario->pools[p].shape, job_kind_modules(kind), (uint32_t)kind->keys.rank);
+    }
 }
 
 /* A base's share is the sum over its pools. */
@@ -127,6 +143,7 @@ enum status catalog_facts_read(struct catalog *catalog, const struct scenario *s
 {
     enum status status = read_ranks(catalog, &scenario->workload.adapters, errors, ret_shares);
 
+    read_kinds(catalog, scenario);
     return status == STATUS_OK ? read_bases(catalog, scenario, errors) : status;
 }
 

@@ -27,6 +27,7 @@ struct source_kind {
 extern const struct source_kind source_generated;
 extern const struct source_kind source_trace;
 extern const struct source_kind source_sessions;
+extern const struct source_kind source_none;
 
 struct source {
     const struct scenario *scenario;

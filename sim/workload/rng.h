@@ -20,8 +20,15 @@
     X(DRIFT, "drift")                                                       \
     X(CHURN, "churn")                                                       \
     X(UPDATES, "updates")                                                   \
+    X(PUBLICATIONS, "publications") /* places of new adapters */            \
     X(THINK, "think")                                                       \
-    X(TURNS, "turns")
+    X(TURNS, "turns")                                                       \
+    X(JOB_ARRIVALS, "job-arrivals")                                         \
+    X(JOB_KINDS, "job-kinds")                                               \
+    X(JOB_TENANTS, "job-tenants")                                           \
+    X(JOB_TOKENS, "job-tokens")                                             \
+    X(JOB_SESSIONS, "job-sessions") /* lengths of interactive ones */       \
+    X(JOB_RUNTIMES, "job-runtimes") /* drawn from a trace */
 enum rng_purpose {
 #define X(name, text) RNG_##name,
     RNG_STREAMS(X)

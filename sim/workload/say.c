@@ -104,6 +104,16 @@ static void say_retries(const struct source *source, struct notes *notes)
 }
 
 /* Composed when asked, since the counts grow with the run. */
+static void say_publications(const struct source *source, struct notes *notes)
+{
+    const struct catalog *catalog = &source->catalog;
+    char count[NUMBER_TEXT_MAX];
+
+    if (catalog->adapters_max > catalog->count && catalog->count > 0)
+        notes_say(notes, "Trained adapters join, at most %s of them: each takes over the popularity of one of its base, which "
+                         "idles from then on.", count_text(catalog->adapters_max - catalog->count, count));
+}
+
 const char *source_notes(const struct source *source)
 {
     struct notes *notes = source->notes;
@@ -111,6 +121,7 @@ const char *source_notes(const struct source *source)
     notes_clear(notes);
     source->kind->say(source, notes);
     say_versions(source, notes);
+    say_publications(source, notes);
     say_retries(source, notes);
     return notes->text;
 }

@@ -9,6 +9,7 @@ static const struct source_kind *const kinds[] = {
     [KEY_SOURCE_GENERATED] = &source_generated,
     [KEY_SOURCE_TRACE] = &source_trace,
     [KEY_SOURCE_SESSIONS] = &source_sessions,
+    [KEY_SOURCE_NONE] = &source_none,
 };
 
 static int64_t ns_of(double seconds)
@@ -125,8 +126,10 @@ static void take_retry(struct source *source, struct arrival *ret_arrival)
 {
     heap_pop(&source->retries, ret_arrival);
     catalog_advance(&source->catalog, ret_arrival->at_ns);
-    if (!adapter_is_base(ret_arrival->adapter))
+    if (!adapter_is_base(ret_arrival->adapter)) {
+        ret_arrival->base = catalog_fact(&source->catalog, ret_arrival->adapter.index).base;
         ret_arrival->adapter = catalog_current(&source->catalog, ret_arrival->adapter.index);
+    }
 }
 
 static enum status take_fresh(struct source *source, int64_t at_ns, struct arrival *ret_arrival)
@@ -201,9 +204,34 @@ struct adapter_fact source_adapter(const struct source *source, adapter_id adapt
     return catalog_fact(&source->catalog, adapter.index);
 }
 
+enum status source_publish(struct source *source, base_id base, uint32_t kind, tenant_id tenant, int64_t at_ns,
+                           adapter_id *ret_adapter)
+{
+    uint32_t index;
+
+    catalog_advance(&source->catalog, at_ns);
+    index = catalog_publish(&source->catalog, base.value, kind, tenant.value);
+    if (index == 0)
+        return STATUS_FULL;
+    *ret_adapter = catalog_current(&source->catalog, index);
+    return STATUS_OK;
+}
+
+adapter_id source_republish(struct source *source, uint32_t index, base_id base, int64_t at_ns)
+{
+    catalog_advance(&source->catalog, at_ns);
+    catalog_republish(&source->catalog, index, base.value);
+    return catalog_current(&source->catalog, index);
+}
+
+uint32_t source_adapters_count(const struct source *source)
+{
+    return source->catalog.adapters_count;
+}
+
 uint32_t source_adapters_max(const struct source *source)
 {
-    return source->catalog.count;
+    return source->catalog.adapters_max;
 }
 
 uint32_t source_tenants_max(const struct source *source)

@@ -152,8 +152,10 @@ static enum status sessions_take(struct source *source, struct arrival *ret_arri
     ret_arrival->output_tokens = lengths_at(&source->output, unit_of(source, RNG_OUTPUTS, thought.user, user->request));
     ret_arrival->tenant = (tenant_id){user->tenant};
     ret_arrival->base = (base_id){user->base};
-    if (user->adapter != 0)
+    if (user->adapter != 0) {
         ret_arrival->adapter = catalog_current(&source->catalog, user->adapter);
+        ret_arrival->base = catalog_fact(&source->catalog, user->adapter).base;
+    }
     return STATUS_OK;
 }
 

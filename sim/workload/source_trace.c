@@ -5,10 +5,10 @@
  * Rows that the trace calls failed are left out and counted; the readers refuse a length of 0 in any other row. */
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "workload/kind.h"
 #include "workload/names.h"
+#include "workload/trace_files.h"
 
 struct replay {
     struct trace *trace;
@@ -35,27 +35,9 @@ static const char *const formats[] = {
 static enum status choose_path(const struct source *source, struct replay *replay, FILE *errors)
 {
     const struct keys_trace *keys = &source->scenario->workload.trace;
-    char fallback[KEY_TEXT_MAX * 2];
+    const struct trace_file file = {"workload.trace", "", keys->path, keys->path_fallback};
 
-    if (keys->path[0] == '\0') {
-        fprintf(errors, "workload.trace.path: is empty; name the trace's file\n");
-        return STATUS_INVALID;
-    }
-    scenario_path(source->scenario, keys->path, replay->path);
-    if (access(replay->path, F_OK) == 0)
-        return STATUS_OK;
-    if (keys->path_fallback[0] == '\0') {
-        fprintf(errors, "workload.trace.path: no such file: %s\n", replay->path);
-        return STATUS_NOT_FOUND;
-    }
-    scenario_path(source->scenario, keys->path_fallback, fallback);
-    if (access(fallback, F_OK) != 0) {
-        fprintf(errors, "workload.trace: neither path nor path_fallback exists: %s, %s\n", replay->path, fallback);
-        return STATUS_NOT_FOUND;
-    }
-    memcpy(replay->path, fallback, sizeof(fallback));
-    replay->fell_back = true;
-    return STATUS_OK;
+    return trace_file_choose(&file, source->scenario, errors, replay->path, &replay->fell_back);
 }
 
 static enum status read_columns(const struct keys_trace *keys, struct trace_columns *ret_columns, FILE *errors)
@@ -104,15 +86,6 @@ static enum status open_trace(const struct source *source, struct replay *replay
     return status;
 }
 
-static int64_t scaled_ns(double time_scale, int64_t at_ns)
-{
-    double scaled = (double)at_ns * time_scale;
-
-    if (time_scale <= 1 && time_scale >= 1)
-        return at_ns; /* a double would round what is far from the start */
-    return scaled < 9e18 ? (int64_t)rint(scaled) : NEVER_NS;
-}
-
 /* The next row that is a request of this run. STATUS_END: none, or not before its end. */
 static enum status next_request(const struct source *source, struct replay *replay)
 {
@@ -120,7 +93,7 @@ static enum status next_request(const struct source *source, struct replay *repl
     enum status status;
 
     while ((status = trace_next(replay->trace, row)) == STATUS_OK) {
-        replay->row_at_ns = scaled_ns(source->scenario->workload.trace.time_scale, row->at_ns);
+        replay->row_at_ns = trace_scaled_ns(source->scenario->workload.trace.time_scale, row->at_ns);
         if (replay->row_at_ns > source->duration_ns)
             return STATUS_END;
         if (!row->failed)
@@ -354,22 +327,13 @@ static enum status replay_take(struct source *source, struct arrival *ret_arriva
 
 static void say_rows(const struct replay *replay, struct notes *notes)
 {
-    static const char *const reasons[] = {
-#define X(name, text) text,
-        TRACE_SKIPS(X)
-#undef X
-    };
     struct trace_info info = trace_info(replay->trace);
     char count[NUMBER_TEXT_MAX];
 
     if (replay->failed_rows > 0)
         notes_say(notes, "Rows left out because the trace says that the request failed: %s.",
                   count_text(replay->failed_rows, count));
-    for (uint32_t i = 0; i < TRACE_SKIP_COUNT; i++) {
-        if (info.skipped[i] > 0)
-            notes_say(notes, "Lenient reading met lines with: %s (%s).", reasons[i],
-                      count_text(info.skipped[i], count));
-    }
+    trace_say_skips(&info, notes);
 }
 
 static void say_file(const struct source *source, const struct replay *replay, struct notes *notes)

@@ -1,5 +1,6 @@
 /* The verb from arguments to exit code, in this process: its file is part of the program, not of a library. */
 #include "cmd_trace.c"
+#include "cmd_trace_jobs.c"
 
 #include <unistd.h>
 
@@ -108,6 +109,65 @@ static void info_counts_names_and_their_shares(void **state)
     json_decref(root);
 }
 
+static void info_knows_job_traces_by_their_first_line(void **state)
+{
+    (void)state;
+    struct spoken spoken = SPEAK("info", "traces/samples/jobs-sample.swf");
+
+    assert_int_equal(spoken.code, 0);
+    assert_string_equal(spoken.errors, "");
+    assert_has(spoken.output, "format     swf (jobs)\njobs       60\n");
+    assert_has(spoken.output, " jobs/day on average, CV of the gaps ");
+    assert_has(spoken.output, "\nrun time   mean ");
+    assert_has(spoken.output, "\ngpus       mean ");
+    assert_has(spoken.output, "\nstatus     done 46 (76.7%), failed 5 (8.3%), cancelled 3 (5.0%), unknown 6 (10.0%)\n");
+    assert_has(spoken.output, "\nusers      ");
+    assert_has(spoken.output, "\nparts      2: a part of a job that has a line of its own (SWF status 2 to 4)\n");
+}
+
+static void info_of_the_real_hpc2n_log(void **state)
+{
+    (void)state;
+    const char *path = test_shared_path("traces/swf/hpc2n.swf");
+    struct spoken spoken;
+
+    if (path == NULL) {
+        print_message("the HPC2N log is not there: skipped\n");
+        skip();
+    }
+    spoken = SPEAK("info", path);
+    assert_int_equal(spoken.code, 0);
+    assert_has(spoken.output, "jobs       3,170\nduration   4950011.000 s (57 d 7 h 0 min)\n");
+    assert_has(spoken.output, "rate       55.3 jobs/day on average");
+    assert_has(spoken.output, "run time   mean 10128.3, ");
+}
+
+static void info_reads_any_csv_of_jobs_by_its_columns(void **state)
+{
+    (void)state;
+    struct spoken spoken = SPEAK("info", "--json", "--time-column", "submitted", "--time-unit=datetime", "--gpus-column=gpus",
+                                 "--user-column", "who", "traces/samples/jobs-generic-sample.csv");
+    json_t *root = spoken_json(&spoken);
+
+    assert_string_equal(json_string_value(json_object_get(root, "format")), "csv");
+    assert_int_equal(json_integer_value(json_object_get(root, "jobs")), 60);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "gpus"), "less_than_one")), 30);
+    assert_non_null(json_object_get(root, "users"));
+    assert_null(json_object_get(root, "runtime_s"));
+    json_decref(root);
+}
+
+static void a_bad_job_line_stops_with_its_place(void **state)
+{
+    (void)state;
+    struct spoken spoken = SPEAK("info", "--runtime-column=what", "traces/samples/jobs-generic-sample.csv");
+
+    assert_int_equal(spoken.code, 1);
+    assert_string_equal(spoken.output, "");
+    assert_has(spoken.errors, "jobs-generic-sample.csv:2:");
+    assert_has(spoken.errors, ": what 'tune, 0' is not a number; ");
+}
+
 static void survey_numbers_are_those_of_a_page_of_arithmetic(void **state)
 {
     (void)state;
@@ -214,6 +274,8 @@ static void wrong_words_are_usage(void **state)
         {"info", "a", "--backward-tolerance-s", "-1"}, {"info", "a", "--backward-tolerance-s=1s"},
         {"info", "traces/samples/azure-small.csv", "--prompt-column", "ContextTokens"},
         {"info", "traces/samples/azure-small.csv", "--format", "csv"},
+        {"info", "traces/samples/jobs-sample.swf", "--format", "swf", "--gpus-column=5"},
+        {"info", "traces/samples/jobs-generic-sample.csv", "--gpus-column=4", "--prompt-column=5"},
     };
 
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
@@ -245,6 +307,8 @@ static void help_names_every_format(void **state)
         assert_has(spoken.output, name);
         assert_has(spoken.output, about);
     }
+    for (size_t i = 0; job_trace_format_at(i, &name, &about); i++)
+        assert_has(spoken.output, about);
     assert_has(spoken.output, "Exit codes: 0 done, 1 the file is bad or cannot be read, 2 wrong usage.\n");
 }
 
@@ -254,6 +318,10 @@ int main(void)
         cmocka_unit_test(info_tells_what_is_in_a_trace),
         cmocka_unit_test(info_of_the_real_hour_agrees_with_what_is_published),
         cmocka_unit_test(info_counts_names_and_their_shares),
+        cmocka_unit_test(info_knows_job_traces_by_their_first_line),
+        cmocka_unit_test(info_of_the_real_hpc2n_log),
+        cmocka_unit_test(info_reads_any_csv_of_jobs_by_its_columns),
+        cmocka_unit_test(a_bad_job_line_stops_with_its_place),
         cmocka_unit_test(survey_numbers_are_those_of_a_page_of_arithmetic),
         cmocka_unit_test(names_beyond_the_bound_are_said_to_be),
         cmocka_unit_test(a_bad_line_stops_with_its_place),

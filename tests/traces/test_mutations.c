@@ -8,7 +8,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { LINES = 12, BYTES_MAX = 8192, MUTATIONS = 20000 };
+enum { LINES = 12, BYTES_MAX = 8192, MUTATIONS = 8000 };
 
 /* A header and eleven rows, so that most accidents meet something. */
 static size_t head_of(const char *path, char *ret_text)
@@ -118,6 +118,29 @@ static void guessing_survives_accidents(void **state)
     survive_file("traces/samples/burstgpt-1-sample.csv", 6, 16);
 }
 
+static void job_traces_survive_accidents(void **state)
+{
+    (void)state;
+    survive_file("traces/samples/jobs-sample.swf", 7, 20);
+    survive_file("traces/samples/jobs-philly-sample.csv", 8, 21);
+    survive_file("traces/samples/jobs-gavel-7-sample.trace", 9, 22);
+    survive_file("traces/samples/jobs-gavel-10-sample.trace", 9, 23);
+    survive_file("traces/samples/jobs-openb-sample.csv", 10, 24);
+    survive_file("traces/samples/jobs-sia-sample.csv", 11, 25);
+    survive_file("traces/samples/jobs-generic-sample.csv", 12, 26);
+    survive_file("traces/samples/jobs-generic-sample.csv", 13, 27);
+    survive_file("traces/samples/jobs-sample.swf", 14, 28);
+    survive_file("traces/samples/jobs-gavel-7-sample.trace", 14, 29);
+}
+
+static void spot_traces_survive_accidents(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"metadata\": {\"gap_seconds\": 300}, \"data\": [4, 4, 3, 3, 2,\n 16, 0, 0, 1]}\n";
+
+    survive(text, sizeof(text) - 1, 15, 30);
+}
+
 static void packed_streams_survive_accidents(void **state)
 {
     (void)state;
@@ -144,6 +167,8 @@ int main(void)
         cmocka_unit_test(alibaba_lora_survives_accidents),
         cmocka_unit_test(csv_survives_accidents),
         cmocka_unit_test(guessing_survives_accidents),
+        cmocka_unit_test(job_traces_survive_accidents),
+        cmocka_unit_test(spot_traces_survive_accidents),
         cmocka_unit_test(packed_streams_survive_accidents),
     };
 

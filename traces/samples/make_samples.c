@@ -262,6 +262,159 @@ static void make_generic(const char *directory, const char *name)
     close_file(file);
 }
 
+/* --- jobs --- */
+
+enum { JOB_ROWS = 60 };
+
+/* Comments, a line of column names, a blank line, an unknown here and there, the parts of one job, floats, and two
+ * columns too many in the second half, as converted logs have them. */
+static void make_swf(const char *directory, const char *name)
+{
+    struct file file = open_file(directory, name);
+    uint64_t stream = hash_mix(21);
+    double at_s = 0;
+
+    put(file, "; Version: 2.2\n; MaxNodes: 16\n; Note: made, not measured\n;\n"
+              "job submit wait run procs cpu mem rprocs rtime rmem status user group app queue part prec think\n\n");
+    for (uint32_t i = 0; i < JOB_ROWS; i++) {
+        double run_s = draw_gap(&stream, 1.0 / 3600);
+        uint32_t processors = 1u << (draw_word(&stream) % 5);
+        uint32_t user = draw_zipf(&stream, 9);
+        int status = i % 10 == 9 ? -1 : i % 13 == 5 ? 0 : i % 17 == 8 ? 5 : 1;
+
+        put(file, "%5u %8.0f %6u %8.0f %4u %9.2f %5d %4d %6u -1 %2d %u 1 %d %u -1 -1 -1%s\n", i + 1, at_s,
+            (unsigned)(draw(&stream) * 900), status == -1 ? -1.0 : run_s, processors, run_s * 0.9, i % 3 == 0 ? -1 : 2048,
+            i % 4 == 3 ? -1 : (int)processors, 7200, status, user, i % 5 == 0 ? -1 : 3, 1 + i % 2,
+            i >= JOB_ROWS / 2 ? " 0 0" : "");
+        if (i == 30)
+            put(file, "   31       -1     -1      100    4        -1    -1   -1     -1 -1  2 -1 -1 -1 -1 -1 -1 -1\n"
+                      "   31       -1     -1      200    4        -1    -1   -1     -1 -1  3 -1 -1 -1 -1 -1 -1 -1\n");
+        at_s += draw_gap(&stream, 1.0 / 1500);
+    }
+    close_file(file);
+}
+
+static void make_philly(const char *directory, const char *name)
+{
+    struct file file = open_file(directory, name);
+    uint64_t stream = hash_mix(22);
+
+    put(file, "runtime\n0.0\n");
+    for (uint32_t i = 1; i < JOB_ROWS; i++)
+        put(file, "%.1f\n", draw_gap(&stream, 1.0 / 1200));
+    close_file(file);
+}
+
+static void make_gavel(const char *directory, const char *name, bool newer)
+{
+    static const char *const types[] = {"ResNet-18 (batch size 32)", "LM (batch size 10)", "Transformer (batch size 64)"};
+    struct file file = open_file(directory, name);
+    uint64_t stream = hash_mix(newer ? 24 : 23);
+    double at_s = 0;
+
+    for (uint32_t i = 0; i < JOB_ROWS; i++) {
+        const char *type = types[draw_word(&stream) % ARRAY_COUNT(types)];
+        uint32_t steps = 1000 + (uint32_t)(draw(&stream) * 1e6);
+        unsigned gpus = 1u << (draw_word(&stream) % 4);
+
+        if (newer)
+            put(file, "%s\tpython3 train.py\t/jobs\t--steps\t1\t%u\t%u\t1.0\t-1\t%.6f\n", type, steps, gpus, at_s);
+        else
+            put(file, "%s\tpython3 train.py\t--steps\t1\t%u\t%.6f\t%u\n", type, steps, at_s, gpus);
+        at_s += (double)(uint64_t)draw_gap(&stream, 1.0 / 600);
+    }
+    close_file(file);
+}
+
+/* Every seventh waits until it is deleted; every third asks for a share, every eleventh for no GPU. */
+static void make_openb(const char *directory, const char *name)
+{
+    static const char *const phases[] = {"Running", "Failed", "Succeeded"};
+    static const char *const classes[] = {"LS", "BE", "Burstable", "Guaranteed"};
+    struct file file = open_file(directory, name);
+    uint64_t stream = hash_mix(25);
+    unsigned at_s = 0;
+
+    put(file, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,"
+              "scheduled_time\n");
+    for (uint32_t i = 0; i < JOB_ROWS; i++) {
+        bool waits = i % 7 == 6;
+        unsigned gpus = i % 11 == 10 ? 0 : i % 8 == 7 ? 8 : 1;
+        unsigned milli = gpus == 0 ? 0 : gpus == 1 && i % 3 == 0 ? 460 : 1000;
+        unsigned scheduled_s = at_s + (unsigned)(draw(&stream) * 60);
+        unsigned deleted_s = scheduled_s + 1 + (unsigned)draw_gap(&stream, 1.0 / 900);
+
+        put(file, "pod-%04u,8000,%u,%u,%u,%s,%s,%s,%u,%u,", i, 4096 + 1024 * (i % 5), gpus, milli,
+            i % 9 == 0 ? "V100M16|V100M32" : "", classes[draw_word(&stream) % ARRAY_COUNT(classes)],
+            waits ? "Pending" : phases[draw_word(&stream) % ARRAY_COUNT(phases)], at_s, deleted_s);
+        if (waits)
+            put(file, "\n");
+        else
+            put(file, "%u\n", scheduled_s);
+        at_s += (unsigned)draw_gap(&stream, 1.0 / 500);
+    }
+    close_file(file);
+}
+
+static void make_sia(const char *directory, const char *name)
+{
+    static const char *const applications[] = {"cifar10", "bert", "yolov3"};
+    struct file file = open_file(directory, name);
+    uint64_t stream = hash_mix(26);
+    double at_s = 107;
+
+    put(file, "name,time,application,num_replicas,batch_size\n");
+    for (uint32_t i = 0; i < JOB_ROWS; i++) {
+        const char *application = applications[draw_word(&stream) % ARRAY_COUNT(applications)];
+
+        put(file, "%s-%u,%.6f,%s,%u,512\n", application, i, at_s, application, 1u << (draw_word(&stream) % 5));
+        at_s += draw_gap(&stream, 1.0 / 180);
+    }
+    close_file(file);
+}
+
+static void make_generic_jobs(const char *directory, const char *name)
+{
+    static const char *const ends[] = {"COMPLETED", "FAILED", "CANCELLED", "RUNNING", "somehow"};
+    struct file file = open_file(directory, name);
+    uint64_t stream = hash_mix(27);
+    unsigned at_s = 8 * 3600;
+
+    put(file, "submitted,lasted_s,limit_s,gpus,bytes,outcome,who,what,class\n");
+    for (uint32_t i = 0; i < JOB_ROWS; i++) {
+        double lasted_s = draw_gap(&stream, 1.0 / 700);
+        const char *end = ends[draw_word(&stream) % ARRAY_COUNT(ends)];
+
+        put(file, "2024-02-29 %02u:%02u:%02u,", at_s / 3600, at_s / 60 % 60, at_s % 60);
+        if (i % 6 == 5)
+            put(file, ",3600,%s,,%s,", i % 2 == 0 ? "0.5" : "4", end);
+        else
+            put(file, "%.3f,3600,%s,%u,%s,", lasted_s, i % 2 == 0 ? "0.5" : "4", 1u << 30, end);
+        put(file, "user %u,\"tune, %u\",%s\n", draw_zipf(&stream, 8), i, i % 3 == 0 ? "night" : "");
+        at_s += (unsigned)draw_gap(&stream, 1.0 / 300);
+    }
+    close_file(file);
+}
+
+/* Machines come and go as a walk between 0 and 8. */
+static void make_spot(const char *directory, const char *name)
+{
+    struct file file = open_file(directory, name);
+    uint64_t stream = hash_mix(28);
+    uint32_t count = 4;
+
+    put(file, "{\"metadata\": {\"gap_seconds\": 300}, \"data\": [%u", count);
+    for (uint32_t i = 1; i < 288; i++) {
+        double turn = draw(&stream);
+
+        count += turn < 0.1 && count < 8;
+        count -= turn > 0.9 && count > 0;
+        put(file, ", %u", count);
+    }
+    put(file, "]}");
+    close_file(file);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -275,5 +428,13 @@ int main(int argc, char **argv)
     make_mooncake(argv[1], "mooncake-sample.jsonl");
     make_alibaba_lora(argv[1], "alibaba-lora-sample.csv");
     make_generic(argv[1], "generic-sample.csv");
+    make_swf(argv[1], "jobs-sample.swf");
+    make_philly(argv[1], "jobs-philly-sample.csv");
+    make_gavel(argv[1], "jobs-gavel-7-sample.trace", false);
+    make_gavel(argv[1], "jobs-gavel-10-sample.trace", true);
+    make_openb(argv[1], "jobs-openb-sample.csv");
+    make_sia(argv[1], "jobs-sia-sample.csv");
+    make_generic_jobs(argv[1], "jobs-generic-sample.csv");
+    make_spot(argv[1], "spot-sample.json");
     return 0;
 }

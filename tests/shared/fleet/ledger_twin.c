@@ -15,8 +15,8 @@ static void amount_add(struct twin_amount *amount, uint128 cost_share, uint32_t 
     amount->parts = (amount->parts + parts) % TWIN_PARTS;
 }
 
-static void add(struct twin *twin, uint32_t tenant, enum charge_component component, uint128 cost_share, uint32_t sharers,
-                bool borrowed)
+static void add(struct twin *twin, uint32_t tenant, enum charge_component component, uint128 cost_share,
+                uint32_t sharers, bool borrowed)
 {
     amount_add(&twin->full[tenant][component], cost_share, sharers);
     if (borrowed)
@@ -238,7 +238,9 @@ static enum twin_event_kind gpu_event_draw(const struct twin_gpu *gpu, const str
     if (draw_below(random, 3) == 0) {
         if (!gpu->bases[event->base].on)
             return TWIN_BASE_ON;
-        return gpu->bases[event->base].loading ? TWIN_BASE_READY : draw_below(random, 4) == 0 ? TWIN_BASE_OFF : TWIN_NOTHING;
+        if (gpu->bases[event->base].loading)
+            return TWIN_BASE_READY;
+        return draw_below(random, 4) == 0 ? TWIN_BASE_OFF : TWIN_NOTHING;
     }
     if (!gpu->claims[event->job].on)
         return TWIN_CLAIM_ON;
@@ -260,7 +262,7 @@ struct twin_event twin_draw(const struct twin *twin, uint64_t *random)
     switch (event.kind) {
     case TWIN_GPU_UP:
     case TWIN_GPU_PRICE:
-        event.amount = draw_below(random, 8) == 0 ? (int64_t)draw_below(random, 5) : (int64_t)draw_below(random, 8000000000);
+        event.amount = (int64_t)draw_below(random, draw_below(random, 8) == 0 ? 5 : 8000000000);
         break;
     case TWIN_BASE_ON: event.bytes = draw_below(random, bytes_free(gpu) + 1); break;
     case TWIN_CLAIM_ON:

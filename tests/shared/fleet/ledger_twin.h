@@ -1,5 +1,5 @@
-/* The ledger the slow way: between two events every share of every GPU is worked out anew from what is there, and added up
- * in exact fractions. It also knows which events are possible, and draws them. */
+/* The ledger the slow way: between two events every share of every GPU is worked out anew from what is there, and
+ * added up in exact fractions. It also knows which events are possible, and draws them. */
 #ifndef TESTS_LEDGER_TWIN_H
 #define TESTS_LEDGER_TWIN_H
 
@@ -48,8 +48,19 @@ struct twin {
     struct twin_amount borrowed[TWIN_TENANTS][CHARGE_COUNT];
 };
 
-enum twin_event_kind { TWIN_NOTHING, TWIN_GPU_UP, TWIN_GPU_PRICE, TWIN_GPU_DOWN, TWIN_BASE_ON, TWIN_BASE_READY, TWIN_BASE_OFF,
-                       TWIN_CLAIM_ON, TWIN_COMPUTE, TWIN_CLAIM_OFF, TWIN_UNUSED };
+enum twin_event_kind {
+    TWIN_NOTHING,
+    TWIN_GPU_UP,
+    TWIN_GPU_PRICE,
+    TWIN_GPU_DOWN,
+    TWIN_BASE_ON,
+    TWIN_BASE_READY,
+    TWIN_BASE_OFF,
+    TWIN_CLAIM_ON,
+    TWIN_COMPUTE,
+    TWIN_CLAIM_OFF,
+    TWIN_UNUSED
+};
 struct twin_event {
     enum twin_event_kind kind;
     int64_t at_ns;

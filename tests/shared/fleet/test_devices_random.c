@@ -4,6 +4,9 @@
 
 enum { NODES = 4, GPUS = 8, BASES = 6, JOBS = 40, HOLDINGS = 200, TENANTS = 3, SHARERS = 3 };
 
+/* After the place kinds. */
+enum { SLICE = PLACE_LOAD + 1, DROPPING, SHARING, GANG, BLOCKED_BY_ISOLATION, BLOCKED_BY_EARMARK, LOST, IMAGINED, WAYS };
+
 struct twin_holding {
     uint64_t bytes;
     uint32_t index; /* the core's number */
@@ -28,6 +31,7 @@ struct twin {
     int64_t earmarks_from_ns[JOBS];
     uint64_t random;
     bool ignore_earmarks;
+    uint32_t seen[WAYS]; /* how often each came up: a test that never gets there proves nothing */
 };
 
 /* ---- what the twin knows ---- */
@@ -259,16 +263,9 @@ static struct verdict expected(const struct twin *twin, const struct devices_ask
 /* There is room, but for isolation. */
 static bool isolation_blocks(const struct twin *twin, const struct devices_ask *ask, bool may_load)
 {
-    for (uint32_t i = 0; i < HOLDINGS; i++) {
-        bool idle = true;
-
-        if (!on_holding(twin, ask, &twin->holdings[i], true, false, true))
-            continue;
-        for (uint32_t gpu = 0; gpu < 16; gpu++)
-            idle &= (twin->holdings[i].mask >> gpu & 1) == 0 || jobs_on(twin, twin->holdings[i].node, gpu) == 0;
-        if (!idle)
+    for (uint32_t i = 0; i < HOLDINGS; i++)
+        if (on_holding(twin, ask, &twin->holdings[i], true, false, true))
             return true;
-    }
     if (!may_load)
         return false;
     for (uint32_t node = 0; node < NODES; node++)
@@ -364,9 +361,16 @@ static void compare(struct twin *twin, const struct devices_ask *ask, uint32_t t
         if (place.blocked_by_isolation != isolation || place.blocked_by_earmark != earmark)
             fail_msg("seed %llu turn %u: blocked by isolation %d earmark %d, the twin says %d %d", (unsigned long long)seed,
                      turn, place.blocked_by_isolation, place.blocked_by_earmark, isolation, earmark);
+        twin->seen[PLACE_NONE]++;
+        twin->seen[BLOCKED_BY_ISOLATION] += isolation;
+        twin->seen[BLOCKED_BY_EARMARK] += earmark;
         return;
     }
+    twin->seen[place.kind]++;
+    twin->seen[DROPPING] += place.victims > 0;
+    twin->seen[GANG] += ask->gpus > 1;
     if (ask->isolation == ISOLATION_MIG) {
+        twin->seen[SLICE]++;
         apply(twin, ask, place);
         return;
     }
@@ -374,6 +378,7 @@ static void compare(struct twin *twin, const struct devices_ask *ask, uint32_t t
 
     for (uint32_t gpu = 0; gpu < 16; gpu++)
         alone &= (place.gpu_mask >> gpu & 1) == 0 || jobs_on(twin, place.node, gpu) == 0;
+    twin->seen[SHARING] += !alone;
     if ((!loads && (place.victims > 0) != verdict.dropping) || alone < verdict.alone)
         fail_msg("seed %llu turn %u: %u victims, alone %d; the twin says dropping %d alone %d", (unsigned long long)seed, turn,
                  place.victims, alone, verdict.dropping, verdict.alone);
@@ -403,6 +408,7 @@ static void lose(struct twin *twin, uint16_t node, uint16_t mask)
             twin->earmarks[job].gpu_mask &= (uint16_t)~mask;
     }
     assert_int_equal(count, expected_count);
+    twin->seen[LOST] += count;
     for (uint32_t i = 0; i < HOLDINGS; i++)
         if (twin->holdings[i].live && twin->holdings[i].node == node && (twin->holdings[i].mask & mask) != 0)
             twin->holdings[i] = (struct twin_holding){0};
@@ -499,6 +505,7 @@ static void imagine(struct twin *twin, uint32_t turn, uint64_t seed)
     if (place.kind != verdict.kind)
         fail_msg("seed %llu turn %u: without %u jobs kind %d, the twin says %d", (unsigned long long)seed, turn, count,
                  (int)place.kind, (int)verdict.kind);
+    twin->seen[IMAGINED] += place.kind != PLACE_NONE && count > 0;
     memcpy(twin->places, saved, sizeof(saved));
     assert_true(devices_digest(twin->devices) == digest);
 }
@@ -558,6 +565,9 @@ static void devices_agree_with_a_naive_twin(void **state)
         if (turn < CHECKED || turn % 16 == 0)
             devices_check(twin->devices);
     }
+    for (uint32_t way = 0; way < WAYS; way++)
+        if (twin->seen[way] < 500)
+            fail_msg("seed %llu: way %u came up %u times only", (unsigned long long)seed, way, twin->seen[way]);
     free(memory);
     free(twin);
 }

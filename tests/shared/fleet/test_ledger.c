@@ -1,4 +1,5 @@
-/* The ledger by hand: the worked example to the last unit, each rule of the split alone, releases in any order, limits. */
+/* The ledger by hand: the worked example to the last unit, each rule of the split alone, releases in any order,
+ * limits. */
 #include <stdlib.h>
 
 #include "fleet/ledger.h"
@@ -61,9 +62,10 @@ static void account_is(uint32_t account, enum charge_component component, int64_
     assert_int_equal(ledger_account(ledger, account, component), nano);
 }
 
-/* One GPU at 1,000 micro a second for an hour, base 40% of its memory, claims of A 3,600 s, B 1,800 s, C 900 s. The SMs are
- * used all the hour, so B and C go on without the base. A has reserved half the GPU: unused is what of its half its direct
- * cost leaves, 208 1/3 thousandths, then 175, then 75. B's quarter is exceeded over the hour, and C has none. */
+/* One GPU at 1,000 micro a second for an hour, base 40% of its memory, claims of A 3,600 s, B 1,800 s, C 900 s. The
+ * SMs are used all the hour, so B and C go on without the base. A has reserved half the GPU: unused is what of its
+ * half its direct cost leaves, 208 1/3 thousandths, then 175, then 75. B's quarter is exceeded over the hour, and C
+ * has none. */
 static void worked_example_is_split_to_the_last_unit(void **state)
 {
     (void)state;
@@ -294,7 +296,8 @@ static void releases_come_in_any_order_and_twice(void **state)
         for (uint32_t i = 0; i < RELEASES; i++)
             release(i, HOUR_NS);
         settled(HOUR_NS + order, PLATFORM);
-        assert_int_equal(ledger_bill(ledger), (int64_t)((uint128)1234567891 * (uint64_t)(HOUR_NS - 5) / (uint64_t)HOUR_NS));
+        assert_int_equal(ledger_bill(ledger),
+                         (int64_t)((uint128)1234567891 * (uint64_t)(HOUR_NS - 5) / (uint64_t)HOUR_NS));
         for (uint32_t i = 0; i <= PLATFORM; i++) {
             if (order == 0)
                 first[i] = ledger_account_total(ledger, i);
@@ -431,8 +434,9 @@ static void act_gpu_given_away_twice(void *context)
 static void ledger_refuses_what_cannot_be(void **state)
 {
     (void)state;
-    void (*const acts[])(void *) = {act_claim_twice, act_back_in_time, act_on_a_gpu_that_is_not_up,
-                                    act_more_bytes_than_the_gpu, act_account_past_the_platform, act_gpu_given_away_twice};
+    void (*const acts[])(void *) = {act_claim_twice,             act_back_in_time,
+                                    act_on_a_gpu_that_is_not_up, act_more_bytes_than_the_gpu,
+                                    act_account_past_the_platform, act_gpu_given_away_twice};
     struct ledger_config config = config_small();
 
     for (size_t i = 0; i < ARRAY_COUNT(acts); i++) {

@@ -6,7 +6,7 @@
 #include "support.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#define STEPS 60000
+#define STEPS 200000
 #else
 #define STEPS 1000000
 #endif
@@ -35,9 +35,9 @@ static void sums_equal_the_bill(const struct ledger *ledger, const struct twin *
     for (uint32_t i = 0; i <= TWIN_TENANTS; i++)
         sum += ledger_account_total(ledger, i);
     if (sum != ledger_bill(ledger) || sum != twin_bill(twin) || ledger_account(ledger, TWIN_TENANTS, CHARGE_IDLE) < 0)
-        fail_msg("seed %llu step %u: accounts add up to %lld, bill %lld, twin's %lld, idle %lld", (unsigned long long)seed, step,
-                 (long long)sum, (long long)ledger_bill(ledger), (long long)twin_bill(twin),
-                 (long long)ledger_account(ledger, TWIN_TENANTS, CHARGE_IDLE));
+        fail_msg("seed %llu step %u: accounts add up to %lld, bill %lld, twin's %lld, idle %lld",
+                 (unsigned long long)seed, step, (long long)sum, (long long)ledger_bill(ledger),
+                 (long long)twin_bill(twin), (long long)ledger_account(ledger, TWIN_TENANTS, CHARGE_IDLE));
 }
 
 static int64_t nano_of(const struct twin_amount *amount)
@@ -45,8 +45,8 @@ static int64_t nano_of(const struct twin_amount *amount)
     return (int64_t)(amount->atto / 1000000000);
 }
 
-/* The ledger rounds each payment down to an atto, so a whole unit may be missing, and never is there one too many; shares of
- * unused reservations are rounded by the twin as well, and the platform may hold back a unit a GPU. */
+/* The ledger rounds each payment down to an atto, so a whole unit may be missing, and never is there one too many;
+ * shares of unused reservations are rounded by the twin as well, and the platform may hold back a unit a GPU. */
 static void tenants_agree(const struct ledger *ledger, const struct twin *twin, uint64_t seed, uint32_t step)
 {
     for (uint32_t tenant = 0; tenant < TWIN_TENANTS; tenant++) {
@@ -59,12 +59,13 @@ static void tenants_agree(const struct ledger *ledger, const struct twin *twin, 
             int64_t borrowed = nano_of(&twin->borrowed[tenant][component]);
 
             if (had > exact + !shared || had < exact - (shared ? 1 : 1 + TWIN_GPUS))
-                fail_msg("seed %llu step %u: tenant %u component %u has %lld, exactly %lld", (unsigned long long)seed, step,
-                         tenant, component, (long long)had, (long long)exact);
+                fail_msg("seed %llu step %u: tenant %u component %u has %lld, exactly %lld",
+                         (unsigned long long)seed, step, tenant, component, (long long)had, (long long)exact);
             discount += borrowed - (int64_t)((uint128)(uint64_t)borrowed * twin->config.usage_factor_milli / 1000);
         }
         if (llabs(ledger_account(ledger, tenant, CHARGE_DISCOUNT) + discount) > 4)
-            fail_msg("seed %llu step %u: tenant %u has discount %lld, exactly %lld", (unsigned long long)seed, step, tenant,
+            fail_msg("seed %llu step %u: tenant %u has discount %lld, exactly %lld",
+                     (unsigned long long)seed, step, tenant,
                      (long long)ledger_account(ledger, tenant, CHARGE_DISCOUNT), (long long)-discount);
     }
 }

@@ -1,5 +1,5 @@
-/* Sharing a base is a game: a coalition's cost is the base's price over the union of its claims' times. The equal split among
- * live claims is its Shapley value, which lies in the core. Both are worked out here by enumeration. */
+/* Sharing a base is a game: a coalition's cost is the base's price over the union of its claims' times. The equal
+ * split among live claims is its Shapley value, which lies in the core. Both are worked out here by enumeration. */
 #include <stdlib.h>
 
 #include "fleet/ledger.h"
@@ -133,8 +133,8 @@ static void equal_split_among_live_claims_is_the_shapley_value_and_in_the_core(v
 
             paid[t] = ledger_account(ledger, t, CHARGE_RESIDENCY);
             if (paid[t] > value || paid[t] < value - 1 || paid[t] != ledger_account_total(ledger, t))
-                fail_msg("seed %llu game %u tenant %u: paid %lld, Shapley value %lld", (unsigned long long)seed, turn, t,
-                         (long long)paid[t], (long long)value);
+                fail_msg("seed %llu game %u tenant %u: paid %lld, Shapley value %lld",
+                         (unsigned long long)seed, turn, t, (long long)paid[t], (long long)value);
         }
         for (uint32_t coalition = 0; coalition < 1u << game.tenants; coalition++) {
             int64_t together = 0;
@@ -142,8 +142,9 @@ static void equal_split_among_live_claims_is_the_shapley_value_and_in_the_core(v
             for (uint32_t t = 0; t < game.tenants; t++)
                 together += (coalition >> t & 1) != 0 ? paid[t] : 0;
             if (together > nano_of(&game, worth[coalition], 1))
-                fail_msg("seed %llu game %u coalition %x: pays %lld, alone %lld", (unsigned long long)seed, turn, coalition,
-                         (long long)together, (long long)nano_of(&game, worth[coalition], 1));
+                fail_msg("seed %llu game %u coalition %x: pays %lld, alone %lld",
+                         (unsigned long long)seed, turn, coalition, (long long)together,
+                         (long long)nano_of(&game, worth[coalition], 1));
         }
         for (uint32_t t = 1; t < game.tenants; t++)
             if (memcmp(game.from_s[0], game.from_s[t], sizeof(game.from_s[0])) == 0 &&

@@ -4,33 +4,36 @@
 
 #include <ctype.h>
 
-/* Found under the question it belongs to, and nowhere else. */
+/* Found under the question it belongs to, and nowhere else: evict has a fifo and so has order, so names are unique within a
+ * question only, and the line's own `about` tells them apart. */
 static bool is_found(const struct policy_line *line)
 {
-    const struct evict_policy *evict = evict_policy_find(line->name);
-    const struct queue_policy *queue = queue_policy_find(line->name);
-    const struct route_policy *route = route_policy_find(line->name);
-    const struct order_policy *order = order_policy_find(line->name);
-    const struct place_policy *place = place_policy_find(line->name);
+    bool found = false;
+    uint32_t others = 0;
 
-    /* Evict has a fifo and so has order: names are unique within a question only. */
-    if (strcmp(line->question, "evict") == 0)
-        return evict != NULL && evict->about == line->about && queue == NULL && route == NULL && place == NULL;
-    if (strcmp(line->question, "queue") == 0)
-        return queue != NULL && queue->about == line->about && evict == NULL && route == NULL && place == NULL;
-    if (strcmp(line->question, "route") == 0)
-        return route != NULL && route->about == line->about && evict == NULL && queue == NULL && place == NULL;
-    if (strcmp(line->question, "order") == 0)
-        return order != NULL && order->about == line->about && queue == NULL && route == NULL && place == NULL;
-    return strcmp(line->question, "place") == 0 && place != NULL && place->about == line->about && evict == NULL &&
-           queue == NULL && route == NULL && order == NULL;
+#define LOOK(question_name)                                                                \
+    do {                                                                                   \
+        const struct question_name##_policy *policy = question_name##_policy_find(line->name); \
+        bool its_own = strcmp(line->question, #question_name) == 0;                        \
+        found = found || (its_own && policy != NULL && policy->about == line->about);      \
+        others += !its_own && policy != NULL && policy->about == line->about;              \
+    } while (0)
+    LOOK(evict);
+    LOOK(queue);
+    LOOK(route);
+    LOOK(order);
+    LOOK(place);
+    LOOK(scale);
+#undef LOOK
+    return found && others == 0;
 }
 
 static void every_listed_policy_is_found_by_its_name(void **state)
 {
     (void)state;
 #define X(name) +1
-    const size_t expected = 0 EVICT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X) ORDER_POLICIES(X) PLACE_POLICIES(X);
+    const size_t expected = 0 EVICT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X) ORDER_POLICIES(X) PLACE_POLICIES(X)
+        SCALE_POLICIES(X);
 #undef X
     struct policy_line line = {0};
     size_t count = 0;

@@ -1,10 +1,11 @@
 /* Whole runs of random small scenarios, each built to get into trouble: slots and KV blocks too few, host memory from none
- * to plenty, clients that give up and come back, adapters that are replaced under way. Whatever they hold: nothing stops the
+ * to plenty, replicas that come and go, clients that give up and come back, adapters that are replaced under way. Whatever they hold: nothing stops the
  * program, every request is accounted for, Little's law holds to the nanosecond, blame adds up (results check it row by
  * row), the same run gives the same numbers again, and folding gives those of single steps. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "replica/command.h"
 #include "sim/engine/rig.h"
 #include "support.h"
 
@@ -52,7 +53,13 @@ static void put_pool(struct writer *writer, const char *indent, const char *base
     uint64_t rows = among(writer, 1, 24);
 
     put(writer, "%sbase: %s\n%sgpu: %s\n", indent, base, indent, PICK(writer, "h100", "h200"));
-    put(writer, "%sreplicas: %llu\n%stp: %s\n", indent, (unsigned long long)among(writer, 1, 4), indent, PICK(writer, "1", "2"));
+    uint64_t replicas = among(writer, 1, 4);
+
+    put(writer, "%sreplicas: %llu\n%stp: %s\n", indent, (unsigned long long)replicas, indent, PICK(writer, "1", "2"));
+    if (one_in(writer, 3))
+        put(writer, "%sreplicas_max: %llu\n%sscale_up_s: %s\n%sscale_down_s: %s\n%starget_outstanding: %s\n%sreplica_start_s: %s\n",
+            indent, (unsigned long long)among(writer, replicas, replicas + 3), indent, PICK(writer, "0.5", "2"), indent,
+            PICK(writer, "1", "4"), indent, PICK(writer, "2", "8", "30"), indent, PICK(writer, "0", "1.5"));
     put(writer, "%sgpus_per_node: %s\n", indent, PICK(writer, "2", "4", "8"));
     put(writer, "%srows_max: %llu\n", indent, (unsigned long long)rows);
     put(writer, "%stoken_budget: %llu\n", indent, (unsigned long long)among(writer, rows, 512));
@@ -187,6 +194,9 @@ static void expect_whole(const char *text, const struct summary *summary)
     if (summary->arrived != ends)
         fail_run(text, "%llu arrived, %llu left or were left", (unsigned long long)summary->arrived,
                  (unsigned long long)ends);
+    if (summary->by_reason[REFUSE_DRAINING] != 0)
+        fail_run(text, "%llu requests were routed to a replica that drains",
+                 (unsigned long long)summary->by_reason[REFUSE_DRAINING]);
     if (summary->facts.little_area_ns != summary->facts.little_sum_ns)
         fail_run(text, "Little: area %llu ns, sojourns %llu ns", (unsigned long long)summary->facts.little_area_ns,
                  (unsigned long long)summary->facts.little_sum_ns);
@@ -209,6 +219,8 @@ static void random_runs_keep_their_promises(void **state)
     uint64_t unfinished = 0;
     uint64_t preempted = 0;
     uint64_t folding = 0;
+    uint64_t starts = 0;
+    uint64_t drains = 0;
 
     for (uint32_t i = 0; i < RUNS; i++) {
         write_scenario(&writer, seed + i);
@@ -229,6 +241,8 @@ static void random_runs_keep_their_promises(void **state)
         timeouts += folded.summary.timeouts;
         unfinished += folded.summary.unfinished;
         preempted += folded.summary.preempted_requests;
+        starts += folded.summary.facts.replica_starts;
+        drains += folded.summary.facts.replica_drains;
     }
     print_message("%llu completed, %llu preempted, %llu refused, %llu overload, %llu timeouts, %llu unfinished, %llu runs folded away\n",
                   (unsigned long long)completed, (unsigned long long)preempted, (unsigned long long)refused,
@@ -236,6 +250,7 @@ static void random_runs_keep_their_promises(void **state)
                   (unsigned long long)folding);
     /* The trouble was there. */
     assert_true(completed > 0 && preempted > 0 && refused > 0 && timeouts > 0 && unfinished > 0 && folding > 0);
+    assert_true(starts > 0 && drains > 0);
 }
 
 static int end(void **state)

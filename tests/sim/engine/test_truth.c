@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "engine/sim.h"
+#include "sim/engine/theory.h"
 #include "support.h"
 
 /* Under a sanitizer the runs are shorter, and the tolerances wider by what theory says. */
@@ -54,44 +55,15 @@ static struct summary run_case(const struct queue_case *test)
     return summary;
 }
 
-/* Relative standard error of a mean over the run, of something with coefficient of variation `cv` that forgets itself with
- * the queue's relaxation time 1 / (c mu (1 - sqrt(rho))^2) (Cohen 1982, mu = 1 here). */
+/* Of a mean over the measured nine tenths. */
 static double relative_error(const struct queue_case *test, double servers, double cv)
 {
-    double slack = 1 - sqrt(test->rate_per_s / servers);
-
-    return cv * sqrt(2 / (servers * slack * slack) / (0.9 * duration_s(test)));
-}
-
-static void expect(const char *what, double got, double theory, double floor, double error)
-{
-    double tolerance = 4 * error > floor ? 4 * error : floor;
-
-    print_message("%s: simulated %.4f, theory %.4f (%+.2f%%, tolerance %.1f%%)\n", what, got, theory,
-                  (got / theory - 1) * 100, tolerance * 100);
-    if (!(fabs(got / theory - 1) <= tolerance))
-        fail_msg("%s: simulated %g, theory %g, tolerance %g", what, got, theory, tolerance);
+    return theory_relative_error(test->rate_per_s, servers, 0.9 * duration_s(test), cv);
 }
 
 static double mean_wait_s(const struct summary *summary)
 {
     return summary->blame[0].mean_ns[BLAME_QUEUE] * 1e-9;
-}
-
-static double erlang_c(uint32_t servers, double load)
-{
-    double blocking = 1;
-    double rho = load / servers;
-
-    for (uint32_t k = 1; k <= servers; k++)
-        blocking = load * blocking / (k + load * blocking);
-    return blocking / (1 - rho + rho * blocking);
-}
-
-/* The wait is 0 with probability 1 - C and exponential otherwise. */
-static double wait_cv(double waiting)
-{
-    return sqrt((2 - waiting) / waiting);
 }
 
 static void mm1_waits_rho_over_mu_minus_lambda(void **state)
@@ -100,7 +72,7 @@ static void mm1_waits_rho_over_mu_minus_lambda(void **state)
     struct queue_case test = {"scenarios/mm1.yaml", {NULL}, 0.8, 1e6};
     struct summary summary = run_case(&test);
 
-    expect("M/M/1 wait, s", mean_wait_s(&summary), 4.0, 0.03, relative_error(&test, 1, wait_cv(0.8)));
+    theory_expect("M/M/1 wait, s", mean_wait_s(&summary), 4.0, 0.03, relative_error(&test, 1, theory_wait_cv(0.8)));
     assert_false(summary.saturated);
 }
 
@@ -111,11 +83,11 @@ static void mmc_waits_as_erlang_c_says(void **state)
     struct queue_case sixteen = {"scenarios/mmc.yaml", {"pool.rows_max=16"}, 14.4, 2e6};
     struct summary summary = run_case(&four);
 
-    expect("M/M/4 wait, s", mean_wait_s(&summary), erlang_c(4, 3) / (4 - 3.0), 0.03,
-           relative_error(&four, 4, wait_cv(erlang_c(4, 3))));
+    theory_expect("M/M/4 wait, s", mean_wait_s(&summary), theory_erlang_c(4, 3) / (4 - 3.0), 0.03,
+                  relative_error(&four, 4, theory_wait_cv(theory_erlang_c(4, 3))));
     summary = run_case(&sixteen);
-    expect("M/M/16 wait at rho 0.9, s", mean_wait_s(&summary), erlang_c(16, 14.4) / (16 - 14.4), 0.10,
-           relative_error(&sixteen, 16, wait_cv(erlang_c(16, 14.4))));
+    theory_expect("M/M/16 wait at rho 0.9, s", mean_wait_s(&summary), theory_erlang_c(16, 14.4) / (16 - 14.4), 0.10,
+                  relative_error(&sixteen, 16, theory_wait_cv(theory_erlang_c(16, 14.4))));
 }
 
 static void mg1_waits_as_pollaczek_khinchine_say(void **state)
@@ -128,10 +100,11 @@ static void mg1_waits_as_pollaczek_khinchine_say(void **state)
                                    0.5, 1e6};
     struct summary summary = run_case(&constant);
 
-    expect("M/D/1 wait, s", mean_wait_s(&summary), 2.0, 0.05, relative_error(&constant, 1, wait_cv(0.8)));
+    theory_expect("M/D/1 wait, s", mean_wait_s(&summary), 2.0, 0.05, relative_error(&constant, 1, theory_wait_cv(0.8)));
     summary = run_case(&lognormal);
     /* Heavier than exponential: e^(3/2) stands for the third moment's growth. */
-    expect("M/LN/1 wait, s", mean_wait_s(&summary), 1.3591, 0.05, relative_error(&lognormal, 1, 4.5 * wait_cv(0.5)));
+    theory_expect("M/LN/1 wait, s", mean_wait_s(&summary), 1.3591, 0.05,
+                  relative_error(&lognormal, 1, 4.5 * theory_wait_cv(0.5)));
 }
 
 /* Each of n rows advances a token in n ms: an egalitarian processor. E[T] = E[S] / (1 - rho), whatever the law of S. */
@@ -142,11 +115,11 @@ static void processor_sharing_takes_service_over_one_minus_rho(void **state)
     struct queue_case constant = {"scenarios/ps.yaml", {"workload.output.law=constant"}, 0.6, 2e5};
     struct summary summary = run_case(&geometric);
 
-    expect("M/M/1-PS sojourn, s", summary.latency[CLASS_ALL][METRIC_E2E].mean_ns * 1e-9, 2.5, 0.03,
-           relative_error(&geometric, 1, 1.5));
+    theory_expect("M/M/1-PS sojourn, s", summary.latency[CLASS_ALL][METRIC_E2E].mean_ns * 1e-9, 2.5, 0.03,
+                  relative_error(&geometric, 1, 1.5));
     summary = run_case(&constant);
-    expect("M/D/1-PS sojourn, s", summary.latency[CLASS_ALL][METRIC_E2E].mean_ns * 1e-9, 2.5, 0.03,
-           relative_error(&constant, 1, 1.5));
+    theory_expect("M/D/1-PS sojourn, s", summary.latency[CLASS_ALL][METRIC_E2E].mean_ns * 1e-9, 2.5, 0.03,
+                  relative_error(&constant, 1, 1.5));
 }
 
 static void an_overloaded_queue_is_called_unstable(void **state)

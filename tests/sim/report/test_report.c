@@ -189,7 +189,7 @@ static void report_is_whole(void **state)
     assert_string_equal(said(&rig), "");
     assert_non_null(getcwd(after, sizeof(after)));
     assert_string_equal(before, after);
-    for (uint32_t i = 0; i < FIGURE_COUNT; i++) {
+    for (uint32_t i = 0; i < FIGURE_GANTT; i++) {
         must_be_png(rig.report, figure_file((enum figure)i));
         assert_true(file_bytes("%s/%s.svg", rig.report, figure_file((enum figure)i)) > 5000);
     }
@@ -207,7 +207,7 @@ static void report_is_whole(void **state)
     assert_false(contains(page, "<?xml"));
     assert_false(contains(page, "gnuplot_plot_1</title>"));
     assert_false(contains(page, rig.folder)); /* where it was made is nobody's business */
-    for (uint32_t i = 0; i < FIGURE_COUNT; i++)
+    for (uint32_t i = 0; i < FIGURE_GANTT; i++)
         assert_true(contains(page, figure_question((enum figure)i)));
     assert_false(contains(page, "Not drawn"));
     assert_true(contains(page, "0.1.0-synthetic"));
@@ -232,7 +232,7 @@ static void report_can_be_written_twice_and_leaves_no_work_behind(void **state)
     /* Nothing happened in this run: no picture of the former may stay beside its page. */
     synthetic_write(rig.results, SCENARIO, 7, base_only, 1, rig.summaries);
     assert_int_equal(report(&rig, 1, SCENARIO), STATUS_OK);
-    for (uint32_t i = 0; i < FIGURE_COUNT; i++)
+    for (uint32_t i = 0; i < FIGURE_GANTT; i++)
         assert_int_equal(file_bytes("%s/%s.png", rig.report, figure_file((enum figure)i)), 0);
 
     DIR *folder = opendir(rig.report);
@@ -281,7 +281,7 @@ static void figures_with_data_are_drawn_beside_empty_ones(void **state)
     assert_int_equal(report(&rig, 2, SCENARIO), STATUS_OK);
     assert_string_equal(said(&rig), "");
     assert_int_equal(file_bytes("%s/data/gnuplot.log", rig.report), 0);
-    for (uint32_t i = 0; i < FIGURE_COUNT; i++)
+    for (uint32_t i = 0; i < FIGURE_GANTT; i++)
         must_be_png(rig.report, figure_file((enum figure)i));
     rig_free(&rig);
 }

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fleet/event.h"
+#include "job_trace.h"
 #include "model/footprint.h"
 #include "scenario/memory.h"
 #include "scenario/table.h"
@@ -76,6 +78,9 @@ static void an_empty_mapping_is_the_table_of_defaults(void **state)
     assert_section_is_default(SECTION_OUTPUT, &scenario->workload.output);
     assert_section_is_default(SECTION_ADAPTERS, &scenario->workload.adapters);
     assert_section_is_default(SECTION_SESSIONS, &scenario->workload.sessions);
+    assert_section_is_default(SECTION_JOBS, &scenario->jobs);
+    assert_section_is_default(SECTION_JOB_KIND, &scenario->jobs.kind);
+    assert_section_is_default(SECTION_UPGRADE, &scenario->upgrade.keys);
     scenario_set_free(&set);
 }
 
@@ -199,6 +204,89 @@ static void entries_of_pools_start_from_pool(void **state)
     assert_int_equal(d->pools[0].keys.replicas, 3);
     assert_int_equal(d->pools[1].keys.replicas, 6);
     scenario_set_free(&set);
+}
+
+static void kinds_of_jobs_start_from_kind(void **state)
+{
+    (void)state;
+    static const char text[] = "jobs:\n  source: generated\n  kind: {rank: 64, gpus: 2}\n"
+                               "  kinds: [{name: a}, {base: mistral-24b, gpus: 8}, {base: mistral-24b, stage: interactive}]\n"
+                               "variants:\n  a: {}\n  b: {jobs.kind.rank: 8, jobs.kinds.1.rank: 4, jobs: {kinds: {0: {epochs: 9}}}}\n"
+                               "  c: {jobs: {kinds: [{share: 2}]}}\n  d: {jobs.source: none}\n";
+    static const char *const settings[] = {"jobs.kind.priority=7", "jobs.kinds.0.isolation=time-slice", "jobs.kinds.0.gpus=1", NULL};
+    struct scenario_set set = rig_read_well(text, settings);
+    const struct scenario *a = &set.items[0];
+    const struct scenario *b = &set.items[1];
+    const struct scenario *c = &set.items[2];
+
+    assert_int_equal(a->job_kinds_count, 3);
+    assert_string_equal(a->job_kinds[0].keys.name, "a");
+    assert_string_equal(a->job_kinds[1].keys.name, "kind-1");
+    assert_int_equal(a->job_kinds[0].keys.gpus, 1);
+    assert_int_equal(a->job_kinds[1].keys.gpus, 8);
+    assert_int_equal(a->job_kinds[2].keys.gpus, 2);
+    assert_int_equal(a->job_kinds[2].keys.stage, STAGE_INTERACTIVE);
+    assert_int_equal(a->job_kinds[0].keys.isolation, ISOLATION_TIME_SLICE);
+    assert_string_equal(a->job_kinds[1].shape.name, "mistral-24b");
+    assert_int_equal(a->job_kinds[0].base_index, 0); /* the pool's */
+    assert_int_equal(a->job_kinds[1].base_index, 1);
+    assert_int_equal(a->job_kinds[2].base_index, 1);
+    assert_int_equal(a->bases_count, 1);
+    assert_int_equal(a->bases_and_jobs_count, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(a->job_kinds[i].keys.rank, 64);
+        assert_int_equal(a->job_kinds[i].keys.priority, 7);
+        assert_int_equal(b->job_kinds[i].keys.rank, i == 1 ? 4 : 8);
+    }
+    assert_int_equal(b->job_kinds[0].keys.epochs, 9);
+    assert_int_equal(c->job_kinds_count, 1);
+    assert_int_equal(set.items[3].job_kinds_count, 0);
+    assert_int_equal(set.items[3].bases_and_jobs_count, 1);
+    scenario_set_free(&set);
+}
+
+static void assert_words(const char *key_name, const char *const *words, uint32_t count)
+{
+    const struct key *key = section_key(SECTION_JOB_KIND, key_name, strlen(key_name));
+    const char *name;
+    size_t length;
+
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(choice_at(key->choices, i, &name, &length));
+        assert_int_equal(length, strlen(words[i]));
+        assert_memory_equal(name, words[i], length);
+    }
+    assert_false(choice_at(key->choices, count, &name, &length));
+}
+
+static void stages_and_isolations_are_those_of_the_fleet_in_its_order(void **state)
+{
+    (void)state;
+#define X(name, text) text,
+    static const char *const stages[] = {JOB_STAGES(X)};
+    static const char *const isolations[] = {JOB_ISOLATIONS(X)};
+#undef X
+
+    assert_words("stage", stages, STAGE_COUNT);
+    assert_words("isolation", isolations, ISOLATION_COUNT);
+}
+
+static void formats_of_job_traces_are_those_of_the_readers_in_their_order(void **state)
+{
+    (void)state;
+    const struct key *key = section_key(SECTION_JOBS, "trace_format", strlen("trace_format"));
+    const char *name;
+    const char *about;
+    const char *word;
+    size_t length;
+    uint32_t count = 0;
+
+    for (; job_trace_format_at(count, &name, &about); count++) {
+        assert_true(choice_at(key->choices, count, &word, &length));
+        assert_int_equal(length, strlen(name));
+        assert_memory_equal(name, word, length);
+    }
+    assert_false(choice_at(key->choices, count, &word, &length));
 }
 
 static void the_step_overrides_the_profile(void **state)
@@ -331,6 +419,9 @@ int main(void)
         cmocka_unit_test(sections_without_keys_are_empty),
         cmocka_unit_test(settings_win_over_variants_which_win_over_the_file),
         cmocka_unit_test(entries_of_pools_start_from_pool),
+        cmocka_unit_test(kinds_of_jobs_start_from_kind),
+        cmocka_unit_test(stages_and_isolations_are_those_of_the_fleet_in_its_order),
+        cmocka_unit_test(formats_of_job_traces_are_those_of_the_readers_in_their_order),
         cmocka_unit_test(the_step_overrides_the_profile),
         cmocka_unit_test(values_are_read_in_all_their_forms),
         cmocka_unit_test(aliases_stand_for_what_they_name),

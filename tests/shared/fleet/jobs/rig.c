@@ -36,7 +36,8 @@ static void keep(struct rig *rig, const struct fleet_command *command)
     assert_true(rig->said_count < ARRAY_COUNT(rig->said));
     rig->said[rig->said_count++] = *command;
     if (command->kind != FLEET_COMMAND_JOB_PLACE && command->kind != FLEET_COMMAND_JOB_STOP &&
-        command->kind != FLEET_COMMAND_BASE_LOAD)
+        command->kind != FLEET_COMMAND_BASE_LOAD && command->kind != FLEET_COMMAND_REPLICA_START &&
+        command->kind != FLEET_COMMAND_REPLICA_DRAIN)
         return;
     for (uint32_t i = 0; i < RIG_ASKED; i++) {
         if (!rig->asked[i].open) {
@@ -177,7 +178,7 @@ uint32_t rig_submit(struct rig *rig, const struct rig_job *job)
     return slot;
 }
 
-static void answer_one(struct rig *rig, struct rig_asked *asked)
+void rig_answer_one(struct rig *rig, struct rig_asked *asked)
 {
     const struct fleet_command *command = &asked->command;
     struct fleet_event event;
@@ -194,6 +195,14 @@ static void answer_one(struct rig *rig, struct rig_asked *asked)
         rig->running[slot] = true;
         event = event_of(FLEET_EVENT_JOB_STARTED);
         event.job_progress.job = command->job_place.job;
+    } else if (command->kind == FLEET_COMMAND_REPLICA_START) {
+        event = event_of(FLEET_EVENT_REPLICA_UP);
+        event.replica_up.replica = command->replica_start.replica;
+        event.replica_up.base = command->replica_start.base;
+    } else if (command->kind == FLEET_COMMAND_REPLICA_DRAIN) {
+        event = event_of(FLEET_EVENT_REPLICA_DOWN);
+        event.reason = REPLICA_DRAINED;
+        event.replica_down.replica = command->replica_drain.replica;
     } else {
         slot = job_slot(command->job_stop.job);
         rig->running[slot] = false;
@@ -213,7 +222,7 @@ void rig_answer(struct rig *rig, enum fleet_command_kind kind)
     rig->said_count = 0;
     for (uint32_t i = 0; i < RIG_ASKED; i++)
         if (rig->asked[i].open && rig->asked[i].command.kind == kind)
-            answer_one(rig, &rig->asked[i]);
+            rig_answer_one(rig, &rig->asked[i]);
 }
 
 void rig_answer_all(struct rig *rig)
@@ -227,7 +236,7 @@ void rig_answer_all(struct rig *rig)
             if (rig->asked[i].open && (oldest == NULL || rig->asked[i].command.id < oldest->command.id))
                 oldest = &rig->asked[i];
         if (oldest != NULL) {
-            answer_one(rig, oldest);
+            rig_answer_one(rig, oldest);
             any = true;
         }
     }

@@ -68,6 +68,8 @@ uint32_t rig_submit(struct rig *rig, const struct rig_job *job);
 
 /* Answers everything that is open, in the order it was asked, until nothing is: loads end well, jobs start, stops yield. */
 void rig_answer_all(struct rig *rig);
+/* One of rig->asked[]. */
+void rig_answer_one(struct rig *rig, struct rig_asked *asked);
 /* Answers one kind only. */
 void rig_answer(struct rig *rig, enum fleet_command_kind kind);
 void rig_end(struct rig *rig, uint32_t slot, enum job_end_reason reason);
