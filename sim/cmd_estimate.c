@@ -10,6 +10,7 @@
 #include "estimate/config_json.h"
 #include "estimate/estimate.h"
 #include "hardware/profile.h"
+#include "hardware/step.h"
 #include "options/options.h"
 
 /* X(name, argument, kind, smallest, greatest, help). Every number fits a double exactly, and the ranges, with those of
@@ -38,6 +39,9 @@
     X(mfu, "X", REAL, 1e-6, 1, "share of the peak that is reached; 0.4")                                              \
     X(batch_tokens, "N", WHOLE, 1, 1e6, "tokens live in a training step: adds activations")                           \
     X(resident_jobs, "N", WHOLE, 1, 1e4, "fine-tunes that share one resident base")                                   \
+    X(merge, "ROWS", WHOLE, 1, 65536, "from what traffic on merged weights pay, against a pool with steps of so many rows")  \
+    X(merge_adapters, "N", WHOLE, 1, 65536, "distinct adapters in such a step; one a row")                              \
+    X(merge_context, "N", WHOLE, 0, 1e6, "tokens that each row has behind it; 1024")                                    \
     X(jobs_per_day, "LIST", TEXT, 0, 0, "demand as JOBSxGPU-HOURS, ...: 160x0.7,40x6")                                \
     X(json, NULL, FLAG, 0, 0, "one JSON object instead of a table")                                                   \
     X(help, NULL, FLAG, 0, 0, "this")
@@ -269,8 +273,42 @@ static void read_numbers(const struct given given[OPTION_COUNT], struct estimate
     TAKE(mfu, utilization, double);
     TAKE(batch_tokens, batch_tokens, uint32_t);
     TAKE(resident_jobs, resident_jobs, uint32_t);
+    TAKE(merge, merge.rows, uint32_t);
+    TAKE(merge_adapters, merge_adapters, uint32_t);
+    TAKE(merge_context, merge_context, uint32_t);
 #undef TAKE
     question->full = given[OPTION_full].is;
+}
+
+/* A decode step of the pool, and the same on merged weights, by the simulator's own model of a step. */
+static int read_merge(const struct given given[OPTION_COUNT], struct estimate_question *question)
+{
+    struct merge_steps *merge = &question->merge;
+    uint32_t adapters = given[OPTION_merge_adapters].is ? question->merge_adapters : merge->rows;
+    struct step_load load = {.rows = merge->rows, .decode_rows = merge->rows,
+                             .kv_tokens = (uint64_t)merge->rows * question->merge_context};
+    struct gpu_profile profile;
+    struct step_model model;
+
+    if (!given[OPTION_merge].is)
+        return EXIT_OK;
+    if (!given[OPTION_gpu].is || question->shape.averaged) {
+        fputs("berth-sim estimate: --merge needs --gpu, and a shape that is not an average\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (adapters > merge->rows)
+        return complain(OPTION_merge_adapters, given[OPTION_merge_adapters].text, "more adapters than rows");
+    if (profile_read(given[OPTION_gpu].text, ".", stderr, &profile) != STATUS_OK)
+        return EXIT_FAILED;
+    step_model_init(&model, &profile, &question->shape, question->tp, question->modules, LORA_COST_OURS, 0);
+    merge->step_merged_ns = (int64_t)(step_time_ns(&model, &load) + 0.5);
+    load.adapters = adapters;
+    load.adapter_bytes = adapters * footprint_adapter_bytes(&question->shape, question->modules, question->rank);
+    load.adapter_ranks = (uint64_t)adapters * question->rank;
+    load.rank_tokens = (uint64_t)merge->rows * question->rank;
+    merge->step_lora_ns = (int64_t)(step_time_ns(&model, &load) + 0.5);
+    question->merge_adapters = adapters;
+    return EXIT_OK;
 }
 
 static int read_question(const struct given given[OPTION_COUNT], struct estimate_question *question)
@@ -279,7 +317,7 @@ static int read_question(const struct given given[OPTION_COUNT], struct estimate
 
     *question = (struct estimate_question){
         .rank = 16, .tp = 1, .epochs = 1, .gpus = 1, .utilization = 0.4,
-        .host_bytes_per_s = 25e9, .store_bytes_per_s = 1e9,
+        .host_bytes_per_s = 25e9, .store_bytes_per_s = 1e9, .merge_context = 1024,
     };
     if ((code = read_shape(given, &question->shape)) != EXIT_OK ||
         (code = read_modules(&given[OPTION_modules], &question->modules)) != EXIT_OK ||
@@ -296,7 +334,7 @@ static int read_question(const struct given given[OPTION_COUNT], struct estimate
         fputs("berth-sim estimate: --train-tokens needs --gpu or --flops-per-s\n", stderr);
         return EXIT_USAGE;
     }
-    return EXIT_OK;
+    return read_merge(given, question);
 }
 
 static void print_shape(const struct shape *shape)

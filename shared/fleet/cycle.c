@@ -116,6 +116,14 @@ static bool shape_search(struct jobs *jobs, struct pending_shape *shape, uint32_
     return alive;
 }
 
+/* Will the class's head, placed now, have ended by then? Mostly its octave tells. */
+static bool ends_by(const struct jobs *jobs, const struct pending_class *class, uint8_t isolation, int64_t end_ns)
+{
+    if (slowed_ns(jobs, INT64_C(1) << class->octave, isolation) > end_ns - jobs->at_ns && class->octave > 0)
+        return false;
+    return job_end_estimate_ns(jobs, &jobs->jobs[class->root]) <= end_ns;
+}
+
 /* Flavors in which the class's head would find a place. */
 static uint32_t flavors_open(const struct jobs *jobs, const struct pending_class *class)
 {
@@ -125,8 +133,7 @@ static uint32_t flavors_open(const struct jobs *jobs, const struct pending_class
     for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
         int64_t end_ns = shape->end_max_ns[flavor];
 
-        if (end_ns == NEVER_NS ||
-            (end_ns != INT64_MIN && job_end_estimate_ns(jobs, &jobs->jobs[class->root]) <= end_ns))
+        if (end_ns == NEVER_NS || (end_ns != INT64_MIN && ends_by(jobs, class, shape->isolation, end_ns)))
             open |= 1u << flavor;
     }
     return open;

@@ -34,25 +34,22 @@ void jobs_wake_by(struct jobs *jobs, int64_t at_ns)
     jobs->wakeup_at_ns = min_i64(jobs->wakeup_at_ns, max_i64(at_ns, jobs->at_ns));
 }
 
-static int64_t slowed_ns(const struct jobs *jobs, int64_t alone_ns, uint32_t sharers)
+int64_t slowed_ns(const struct jobs *jobs, int64_t alone_ns, uint8_t isolation)
 {
-    uint128 slowed_ns = (uint128)(uint64_t)alone_ns * sharers * 1000 / jobs->config.eta_milli[sharers];
+    /* Whoever may share is taken to share with as many as may come: an estimate that is late, not early. */
+    bool shares = isolation == ISOLATION_MPS || isolation == ISOLATION_TIME_SLICE;
+    uint32_t sharers = shares ? jobs->config.sharers_max : 1;
+    uint128 ns = (uint128)(uint64_t)alone_ns * sharers * 1000 / jobs->config.eta_milli[sharers];
 
-    return slowed_ns > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)slowed_ns;
-}
-
-static bool shares(const struct job *job)
-{
-    return job->isolation == ISOLATION_MPS || job->isolation == ISOLATION_TIME_SLICE;
+    return sharers == 1 ? alone_ns : ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
 }
 
 int64_t job_end_estimate_ns(const struct jobs *jobs, const struct job *job)
 {
-    /* Whoever may share is taken to share with as many as may come: an estimate that is late, not early. */
-    int64_t left_ns = slowed_ns(jobs, job->remaining_ns, shares(job) ? jobs->config.sharers_max : 1);
     int64_t from_ns = job->started_at_ns != NEVER_NS ? job->started_at_ns : jobs->at_ns;
+    int64_t left_ns = slowed_ns(jobs, job->remaining_ns, job->isolation);
 
-    return max_i64(jobs->at_ns, from_ns + left_ns);
+    return left_ns > NEVER_NS - from_ns ? NEVER_NS : max_i64(jobs->at_ns, from_ns + left_ns);
 }
 
 /* --- quotas ---------------------------------------------------------------------------------------------------------- */

@@ -76,21 +76,22 @@ struct pending_shape {
 /* Pending jobs of one tenant, shape, priority and octave of remaining time, a heap by the policy's key and age. What a
  * cycle reads of its head stands here. */
 struct pending_class {
-    uint64_t head;              /* id of its first job */
-    uint64_t head_key;          /* of the policy, if it is the job's own */
-    uint64_t tried;             /* `jobs->hopes` when nobody could be stopped for it; 0: not tried */
-    uint64_t windowless;        /* `jobs->hopes` when no node had a window for it */
-    uint32_t shape;
-    uint32_t tenant;
-    uint32_t root;              /* slot of its first job; NONE_INDEX: empty */
-    uint32_t count;
-    uint32_t shape_prev, shape_next;
+    /* Cycles walk lists of classes: what they read stands together. */
     uint32_t tenant_prev, tenant_next;
-    uint32_t collision;
+    uint32_t shape;
     uint32_t need_milli;        /* of quota, the least */
     int16_t priority;
     uint16_t flags;
     uint8_t octave;             /* of the remaining time */
+    uint32_t tenant;
+    uint32_t root;              /* slot of its first job; NONE_INDEX: empty */
+    uint64_t head;              /* id of its first job */
+    uint64_t head_key;          /* of the policy, if it is the job's own */
+    uint64_t tried;             /* `jobs->hopes` when nobody could be stopped for it; 0: not tried */
+    uint64_t windowless;        /* `jobs->hopes` when no node had a window for it */
+    uint32_t shape_prev, shape_next;
+    uint32_t count;
+    uint32_t collision;
 };
 
 struct known_base {
@@ -203,6 +204,8 @@ bool jobs_has_room(const struct jobs *jobs, uint32_t commands);
 struct fleet_command *jobs_say(struct jobs *jobs, enum fleet_command_kind kind, uint16_t reason);
 void jobs_said(struct jobs *jobs, const struct fleet_command *command);
 void jobs_wake_by(struct jobs *jobs, int64_t at_ns);
+/* alone_ns, slowed by as many neighbours as may come. */
+int64_t slowed_ns(const struct jobs *jobs, int64_t alone_ns, uint8_t isolation);
 int64_t job_end_estimate_ns(const struct jobs *jobs, const struct job *job);
 /* Thousandths of a GPU, all GPUs together, that the job takes of its quota; place NULL: the least. */
 int64_t quota_need_milli(const struct jobs *jobs, const struct job *job, const struct devices_place *place);

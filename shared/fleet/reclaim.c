@@ -6,12 +6,12 @@
 #include "fleet/jobs_state.h"
 
 /* Searches that find nobody to stop, a cycle; the others come in later ones, those not tried yet first. */
-#define FAILURES_A_CYCLE 4
+#define FAILURES_A_CYCLE 3
 /* Tenants whose jobs may claim in a cycle; the others in turn. Whoever was not asked is within RETRY_NS. */
 #define TENANTS_ASKED 16
 #define RETRY_NS NS_PER_S
 /* A search looks at so many nodes with jobs, the next one at those after, and plans in detail on the best of them. */
-#define NODES_SCANNED 64
+#define NODES_SCANNED 32
 #define NODES_PLANNED 8
 
 struct victims {
@@ -282,33 +282,53 @@ static bool node_could(struct jobs *jobs, const struct claim *claim, uint16_t no
     return any && (claim->room || could >= claim->job->gpus);
 }
 
-/* Nodes worth a plan, those with the most recently placed victims first. */
-static uint32_t nodes_with_victims(struct jobs *jobs, const struct claim *claim, struct candidate *ret_candidates)
+struct candidates {
+    uint32_t count;
+    struct candidate items[NODES_PLANNED]; /* those with the most recently placed victims first */
+};
+
+/* True: there are jobs on it. */
+static bool consider(struct jobs *jobs, const struct claim *claim, uint16_t node, struct candidates *ret)
+{
+    struct candidate candidate;
+    bool any_jobs;
+    uint32_t at;
+
+    if (!node_could(jobs, claim, node, &any_jobs, &candidate))
+        return any_jobs;
+    for (uint32_t i = 0; i < ret->count; i++)
+        if (ret->items[i].node == node)
+            return true;
+    at = ret->count < NODES_PLANNED ? ret->count++ : NODES_PLANNED;
+    for (; at > 0 && ret->items[at - 1].newest_at_ns < candidate.newest_at_ns; at--)
+        if (at < NODES_PLANNED)
+            ret->items[at] = ret->items[at - 1];
+    if (at < NODES_PLANNED)
+        ret->items[at] = candidate;
+    return true;
+}
+
+/* Nodes worth a plan. Who has no quota of its own to claim asks only where its own jobs are. */
+static void nodes_with_victims(struct jobs *jobs, const struct claim *claim, struct candidates *ret)
 {
     uint32_t scanned = 0;
-    uint32_t count = 0;
     uint32_t node = jobs->claim_node;
 
+    ret->count = 0;
+    if (claim->own_flavors == 0) {
+        for (uint32_t at = jobs->tenants[claim->job->tenant].running_head; at != NONE_INDEX && scanned < NODES_SCANNED;
+             at = jobs->jobs[at].running_next)
+            if (eligible_in_time(jobs, claim, &jobs->jobs[at]))
+                scanned += consider(jobs, claim, jobs->jobs[at].place.node, ret);
+        return;
+    }
     for (uint32_t i = 0; i < jobs->config.nodes_max; i++, node = node + 1 < jobs->config.nodes_max ? node + 1 : 0) {
-        struct candidate candidate;
-        bool any_jobs;
-        uint32_t at;
-
         if (scanned == NODES_SCANNED) {
             jobs->claim_node = node;
-            break;
+            return;
         }
-        if (node_could(jobs, claim, (uint16_t)node, &any_jobs, &candidate)) {
-            at = count < NODES_PLANNED ? count++ : NODES_PLANNED;
-            for (; at > 0 && ret_candidates[at - 1].newest_at_ns < candidate.newest_at_ns; at--)
-                if (at < NODES_PLANNED)
-                    ret_candidates[at] = ret_candidates[at - 1];
-            if (at < NODES_PLANNED)
-                ret_candidates[at] = candidate;
-        }
-        scanned += any_jobs;
+        scanned += consider(jobs, claim, (uint16_t)node, ret);
     }
-    return count;
 }
 
 /* GPUs that stopping costs: fewer is cheaper. */
@@ -323,15 +343,15 @@ static uint32_t cost_of(const struct jobs *jobs, const struct victims *victims)
 
 static bool plan(struct jobs *jobs, const struct claim *claim, struct victims *ret_victims, struct devices_place *ret_place)
 {
-    struct candidate candidates[NODES_PLANNED];
-    uint32_t count = nodes_with_victims(jobs, claim, candidates);
+    struct candidates candidates;
 
+    nodes_with_victims(jobs, claim, &candidates);
     ret_victims->count = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < candidates.count; i++) {
         struct victims victims;
         struct devices_place place;
 
-        if (plan_on(jobs, claim, candidates[i].node, &victims, &place) &&
+        if (plan_on(jobs, claim, candidates.items[i].node, &victims, &place) &&
             (ret_victims->count == 0 || cost_of(jobs, &victims) < cost_of(jobs, ret_victims))) {
             *ret_victims = victims;
             *ret_place = place;

@@ -143,6 +143,7 @@ struct sim_replica {
     uint32_t requests_max;
     uint32_t block_shift;         /* a KV block has 1 << block_shift tokens */
     bool settling;
+    bool stayed;                  /* it was up before: the core has a history */
     bool up;                      /* known to the fleet; a draining one still is */
     uint64_t ask_command;         /* the REPLICA_START or REPLICA_DRAIN to answer; 0: none */
     uint32_t generation;          /* of this stay */

@@ -41,7 +41,7 @@ static void tell_up(struct sim_replica *replica)
     struct sim *sim = replica->sim;
     struct fleet_event event;
 
-    replica->up = true;
+    replica->up = replica->stayed = true;
     replica->up_from_ns = sim->now_ns;
     memset(&event, 0, sizeof(event));
     event.kind = FLEET_EVENT_REPLICA_UP;
@@ -140,6 +140,10 @@ static void begin_stay(struct sim_replica *replica)
 {
     struct sim *sim = replica->sim;
 
+    results_replica_gap(sim->results, replica->index, sim->now_ns);
+    replica->sampled_at_ns = sim->now_ns;
+    if (!replica->stayed)
+        return;
     if (recorder_close(replica->recorder, sim->errors) != STATUS_OK)
         sim->journal_failed = true;
     replica->recorder = NULL;
@@ -151,8 +155,6 @@ static void begin_stay(struct sim_replica *replica)
     memset(replica->weights, 0, replica->config.slots.entries_max * sizeof(*replica->weights));
     memset(replica->gpu_slots, 0, replica->config.slots.entries_max * sizeof(*replica->gpu_slots));
     replica_host_init(replica);
-    results_replica_gap(sim->results, replica->index, sim->now_ns);
-    replica->sampled_at_ns = sim->now_ns;
 }
 
 /* --- going ----------------------------------------------------------------------------------------------------------------- */
@@ -171,9 +173,11 @@ void replica_drain(struct sim *sim, const struct fleet_command *command)
     replica_deliver(replica, &event);
 }
 
-/* Through the queue: the core is still speaking. */
+/* Through the queue: the core is still speaking. Of a base that was upgraded nobody waits for it. */
 void replica_drained(struct sim_replica *replica)
 {
+    if (replica->ask_command == 0)
+        return;
     sim_push(replica->sim, replica->sim->now_ns, CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, replica->ask_command);
 }
 

@@ -280,6 +280,36 @@ static void training_time_lines(const struct estimate_question *question, struct
                              : "4ND: LoRA needs no gradient of frozen weights (forward 2, backward 2).");
 }
 
+static void merge_lines(const struct estimate_question *question, struct estimate *estimate)
+{
+    const struct merge_steps *merge = &question->merge;
+    const char *group = "merged weights";
+
+    if (merge->rows == 0)
+        return;
+
+    double lora_s = (double)merge->step_lora_ns * 1e-9;
+    double merged_s = (double)merge->step_merged_ns * 1e-9;
+    double break_even = (double)merge_break_even_milli(merge) * 1e-3;
+    double carries = (double)merge_carries_milli(merge) * 1e-3;
+
+    add_value(estimate, group, "merge_step_lora_seconds", "a step of the pool", ESTIMATE_SECONDS, lora_s,
+              "%u rows, %u adapters of rank %u, %s tokens behind each", merge->rows, question->merge_adapters, question->rank,
+              whole(question->merge_context).s);
+    add_value(estimate, group, "merge_step_merged_seconds", "... with nothing added", ESTIMATE_SECONDS, merged_s, "the same rows");
+    add_value(estimate, group, "merge_break_even_tokens_per_s", "tokens/s where it pays", ESTIMATE_COUNT, break_even, "%u / %s",
+              merge->rows, in_units(ESTIMATE_SECONDS, lora_s).s);
+    add_value(estimate, group, "merge_busy_percent", "its replica is busy then", ESTIMATE_PERCENT, 100 * merged_s / lora_s, "%s / %s",
+              in_units(ESTIMATE_SECONDS, merged_s).s, in_units(ESTIMATE_SECONDS, lora_s).s);
+    add_value(estimate, group, "merge_carries_tokens_per_s", "tokens/s it carries", ESTIMATE_COUNT, carries, "%u / %s",
+              merge->rows, in_units(ESTIMATE_SECONDS, merged_s).s);
+    add_value(estimate, group, "merge_saves_percent", "saved of a replica when full", ESTIMATE_PERCENT,
+              (double)merge_saves_ppm(merge, merge_carries_milli(merge)) * 1e-4, "%s / %s - 1",
+              in_units(ESTIMATE_SECONDS, lora_s).s, in_units(ESTIMATE_SECONDS, merged_s).s);
+    note(estimate, "Merged weights pay from the traffic that would fill a replica of the pool; below it its idle time costs more "
+                   "than LoRA does.");
+}
+
 static void demand_lines(const struct estimate_question *question, struct estimate *estimate)
 {
     char sum[160] = "";
@@ -323,5 +353,6 @@ void estimate_make(const struct estimate_question *question, struct estimate *re
     if (!question->shape.averaged || question->batch_tokens == 0)
         training_state_lines(question, ret_estimate);
     training_time_lines(question, ret_estimate);
+    merge_lines(question, ret_estimate);
     demand_lines(question, ret_estimate);
 }

@@ -4,6 +4,7 @@
 #define ESTIMATE_ESTIMATE_H
 
 #include "model/footprint.h"
+#include "model/merge.h"
 
 #define ESTIMATE_DEMANDS_MAX 16
 
@@ -36,6 +37,9 @@ struct estimate_question {
     double memory_bytes;   /* of one GPU; 0: unknown */
     uint32_t resident_jobs;
     uint32_t batch_tokens; /* live in one training step; 0: activations left out */
+    struct merge_steps merge; /* rows 0: not asked */
+    uint32_t merge_adapters;  /* distinct ones in that step */
+    uint32_t merge_context;   /* tokens that each row has behind it */
     struct estimate_demand demands[ESTIMATE_DEMANDS_MAX];
     uint32_t demands_count;
 };

@@ -365,6 +365,10 @@ static void check_upgrade(const struct checking *checking)
     check_upgrade_base(checking, keys->to, "to", upgrade->to);
     if (upgrade->from == NONE_INDEX || upgrade->to == NONE_INDEX)
         return;
+    for (uint32_t i = 0; i < checking->scenario->pools_count && keys->drain_by_h > 0; i++)
+        if (checking->scenario->pools[i].base_index == upgrade->from && checking->scenario->pools[i].keys.replicas_max > 0)
+            ERROR(checking, AT(&checking->draft->values.pools[i].replicas_max, &keys->drain_by_h),
+                  "pool %u serves the base that is drained at drain_by_h: its replicas cannot come and go", i);
     if (upgrade->from == upgrade->to)
         ERROR(checking, AT(keys->from, keys->to), "upgrade.from and upgrade.to are both `%.100s`", keys->to);
     else if (upgrade->kind == NONE_INDEX)

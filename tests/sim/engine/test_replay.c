@@ -256,6 +256,37 @@ static void a_scheduler_of_jobs_decides_the_same_again(void **state)
     summary_free(&summary);
 }
 
+/* Replicas that come and go on the GPUs of jobs: each stay has a journal of its own. */
+static void replicas_of_a_shared_pool_decide_the_same_again(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "seed: 3\nduration_s: 900\ndrain_max_s: 300\nsample_s: 10\nreport_ms: 1000\n"
+        "workload:\n  arrivals: {process: mmpp, rate_per_s: 2, burst_ratio: 20, burst_s: 80, calm_s: 120}\n"
+        "  prompt: {mean_tokens: 200}\n  output: {mean_tokens: 300}\n  adapters: {count: 20}\n"
+        "pool: {shared: true, replicas_max: 4, target_outstanding: 8, scale_up_s: 4, scale_down_s: 30, replica_start_s: 2}\n"
+        "jobs: {source: generated, rate_per_day: 3000, tenants: 4, kind: {tokens_mean: 2e6, epochs: 1}}\n"
+        "capacity: [{nodes: 1, gpus_per_node: 6, serve_ok: true}]\n";
+    static const char *const stays[] = {"fleet-0000", "node-0000", "replica-0000", "replica-0001", "replica-stay-00001-0001"};
+    static struct summary summary;
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/shared", rig_folder());
+    rig_run_text(text, NULL, path, &summary);
+    assert_true(summary.facts.replica_drains > 1 && summary.facts.serving_stops > 0);
+    for (size_t i = 0; i < ARRAY_COUNT(stays); i++) {
+        const struct replay_options options = {.verify = true};
+        struct replay_counts counts = {0};
+
+        snprintf(path, sizeof(path), "%s/shared/default/%s.journal", rig_folder(), stays[i]);
+        replay_file(path, &options, &counts);
+        assert_int_equal(counts.bad, 0);
+        assert_int_equal(counts.journals, 1);
+        assert_true(counts.records > 10);
+    }
+    summary_free(&summary);
+}
+
 static int end(void **state)
 {
     (void)state;
@@ -271,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_policy_that_does_not_exist_is_refused),
         cmocka_unit_test(another_policy_decides_otherwise),
         cmocka_unit_test(a_scheduler_of_jobs_decides_the_same_again),
+        cmocka_unit_test(replicas_of_a_shared_pool_decide_the_same_again),
         cmocka_unit_test(a_cut_file_is_found_and_so_is_one_that_is_none),
     };
 

@@ -182,11 +182,28 @@ static void every_key_is_unique_with_everything_asked(void **state)
         question.resident_jobs = 1;
         question.batch_tokens = 1;
         question.demands_count = 1;
+        question.merge = (struct merge_steps){.rows = 1, .step_lora_ns = 1, .step_merged_ns = 1};
         estimate_make(&question, &estimate);
         for (uint32_t a = 0; a < estimate.count; a++)
             for (uint32_t b = a + 1; b < estimate.count; b++)
                 assert_string_not_equal(estimate.lines[a].key, estimate.lines[b].key);
     }
+}
+
+/* 32 rows, 12.5 ms with LoRA, 10 ms merged. */
+static void merging_pays_from_the_traffic_that_fills_a_replica(void **state)
+{
+    (void)state;
+    struct estimate_question question = question_of("llama-8b");
+
+    question.merge = (struct merge_steps){.rows = 32, .step_lora_ns = 12500000, .step_merged_ns = 10000000};
+    question.merge_adapters = 32;
+    question.merge_context = 1024;
+    estimate_make(&question, &estimate);
+    near("merge_break_even_tokens_per_s", 2560, 1e-9);
+    near("merge_carries_tokens_per_s", 3200, 1e-9);
+    near("merge_busy_percent", 80, 1e-9);
+    near("merge_saves_percent", 25, 1e-9);
 }
 
 static void memory_left_is_never_less_than_nothing(void **state)
@@ -235,6 +252,7 @@ int main(void)
         cmocka_unit_test(demand_adds_up_to_352_gpu_hours_and_14_7_gpus),
         cmocka_unit_test(a_given_parameter_count_wins_and_a_config_without_a_name_counts),
         cmocka_unit_test(every_key_is_unique_with_everything_asked),
+        cmocka_unit_test(merging_pays_from_the_traffic_that_fills_a_replica),
         cmocka_unit_test(memory_left_is_never_less_than_nothing),
         cmocka_unit_test(numbers_are_written_for_people),
     };
