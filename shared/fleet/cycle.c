@@ -49,94 +49,100 @@ bool load_pays(const struct jobs *jobs, const struct job *job)
            jobs->at_ns >= waited_at_ns(jobs, job);
 }
 
-/* --- shapes ------------------------------------------------------------------------------------------------------------ */
+/* --- kinds and shapes -------------------------------------------------------------------------------------------------- */
 
-static bool shape_may_load(struct jobs *jobs, const struct pending_shape *shape)
+static bool kind_may_load(struct jobs *jobs, const struct pending_kind *kind)
 {
     bool may = false;
 
-    for (uint32_t class = shape->classes; !may && class != NONE_INDEX; class = jobs->classes[class].shape_next) {
-        const struct job *head = &jobs->jobs[jobs->classes[class].root];
+    for (uint32_t shape = kind->shapes; !may && shape != NONE_INDEX; shape = jobs->shapes[shape].kind_next)
+        for (uint32_t class = jobs->shapes[shape].classes; !may && class != NONE_INDEX; class = jobs->classes[class].shape_next) {
+            const struct job *head = &jobs->jobs[jobs->classes[class].root];
 
-        may = load_pays(jobs, head);
-        if (!may)
-            jobs_wake_by(jobs, waited_at_ns(jobs, head));
-    }
+            may = load_pays(jobs, head);
+            if (!may)
+                jobs_wake_by(jobs, waited_at_ns(jobs, head));
+        }
     return may;
 }
 
-/* The latest instant before `end_ns` from which on GPUs are reserved. */
-static int64_t reserved_before_ns(const struct jobs *jobs, int64_t end_ns)
+static const struct job *job_of_shape(const struct jobs *jobs, uint32_t shape)
 {
-    int64_t latest_ns = INT64_MIN;
-
-    for (uint32_t i = 0; i < jobs->reserved_count; i++) {
-        int64_t from_ns = jobs->jobs[jobs->reserved[i]].reserved_from_ns;
-
-        if (from_ns < end_ns)
-            latest_ns = max_i64(latest_ns, from_ns);
-    }
-    return latest_ns;
+    return &jobs->jobs[jobs->classes[jobs->shapes[shape].classes].root];
 }
 
-/* By when must a job of this shape have ended to have a place in the flavor now? */
-static int64_t end_max_ns(struct jobs *jobs, struct pending_shape *shape, uint16_t flavor, bool may_load)
+/* Where is there a place, whoever it is for and however long it takes? */
+static void kind_search(struct jobs *jobs, struct pending_kind *kind)
 {
-    struct devices_ask ask = ask_of(jobs, &jobs->jobs[jobs->classes[shape->classes].root]);
+    struct devices_ask ask = ask_of(jobs, job_of_shape(jobs, kind->shapes));
+    uint32_t flavors = flavors_of(jobs, kind->spot ? JOB_SPOT_OK : 0);
+    bool may_load = kind_may_load(jobs, kind);
+
+    kind->searched = jobs->searches;
+    kind->open = kind->reserved = 0;
+    kind->wait = JOB_WAIT_ORDER;
+    ask.job = NONE_INDEX;
+    ask.end_estimate_ns = NEVER_NS;
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
+        struct devices_place place;
+
+        ask.flavors = 1u << flavor;
+        if ((flavors & ask.flavors) == 0)
+            continue;
+        place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
+        if (place.kind != PLACE_NONE) {
+            kind->open |= (uint8_t)ask.flavors;
+        } else if (place.blocked_by_earmark) {
+            kind->reserved |= (uint8_t)ask.flavors;
+            kind->wait = JOB_WAIT_RESERVED;
+        } else if (kind->wait != JOB_WAIT_RESERVED) {
+            kind->wait = place.blocked_by_isolation ? JOB_WAIT_ISOLATION : JOB_WAIT_CAPACITY;
+        }
+    }
+}
+
+/* Counted among `alive` while it is open. */
+static void shape_set_open(struct jobs *jobs, struct pending_shape *shape, uint32_t open)
+{
+    if (open != 0 && shape->open == 0) {
+        jobs->alive++;
+        jobs->open_need_milli = min_i64(jobs->open_need_milli, jobs->classes[shape->classes].need_milli);
+    }
+    jobs->alive -= open == 0 && shape->open != 0;
+    shape->open = (uint8_t)open;
+}
+
+/* Where it has a place: as its kind, or before a reservation, where the longest job that it may have would have ended. */
+static void shape_search(struct jobs *jobs, uint32_t index)
+{
+    struct pending_shape *shape = &jobs->shapes[index];
+    struct pending_kind *kind = &jobs->kinds[shape->kind];
+    struct devices_ask ask = ask_of(jobs, job_of_shape(jobs, index));
+    int64_t longest_ns = slowed_ns(jobs, span_max_ns(shape->span), kind->isolation);
+    uint32_t open = kind->open;
 
     ask.job = NONE_INDEX;
-    ask.flavors = 1u << flavor;
-    for (ask.end_estimate_ns = NEVER_NS; ask.end_estimate_ns >= jobs->at_ns;
-         ask.end_estimate_ns = reserved_before_ns(jobs, ask.end_estimate_ns)) {
-        struct devices_place place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
-
-        if (place.kind != PLACE_NONE)
-            return ask.end_estimate_ns;
-        if (place.blocked_by_earmark)
-            shape->wait = JOB_WAIT_RESERVED;
-        else if (shape->wait != JOB_WAIT_RESERVED)
-            shape->wait = place.blocked_by_isolation ? JOB_WAIT_ISOLATION : JOB_WAIT_CAPACITY;
-        if (!place.blocked_by_earmark)
-            break;
+    ask.end_estimate_ns = longest_ns > NEVER_NS - jobs->at_ns ? NEVER_NS : jobs->at_ns + longest_ns;
+    for (uint16_t flavor = 0; kind->reserved != 0 && flavor < jobs->config.flavors_max; flavor++) {
+        ask.flavors = 1u << flavor;
+        if ((kind->reserved & ask.flavors) != 0 &&
+            devices_find(jobs->devices, &ask, jobs->config.place->resident_first, kind_may_load(jobs, kind)).kind != PLACE_NONE)
+            open |= ask.flavors;
     }
-    return INT64_MIN;
+    shape_set_open(jobs, shape, open);
 }
 
-static bool shape_search(struct jobs *jobs, struct pending_shape *shape, uint32_t flavors)
+/* Somebody has taken what was open. */
+static void search_again(struct jobs *jobs, uint32_t index)
 {
-    bool may_load = shape_may_load(jobs, shape);
-    bool alive = false;
+    struct pending_kind *kind = &jobs->kinds[jobs->shapes[index].kind];
 
-    shape->searched = jobs->searches;
-    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
-        if (flavors >> flavor & 1)
-            shape->end_max_ns[flavor] = end_max_ns(jobs, shape, flavor, may_load);
-        alive = alive || shape->end_max_ns[flavor] != INT64_MIN;
-    }
-    return alive;
-}
-
-/* Will the class's head, placed now, have ended by then? Mostly its octave tells. */
-static bool ends_by(const struct jobs *jobs, const struct pending_class *class, uint8_t isolation, int64_t end_ns)
-{
-    if (slowed_ns(jobs, INT64_C(1) << class->octave, isolation) > end_ns - jobs->at_ns && class->octave > 0)
-        return false;
-    return job_end_estimate_ns(jobs, &jobs->jobs[class->root]) <= end_ns;
-}
-
-/* Flavors in which the class's head would find a place. */
-static uint32_t flavors_open(const struct jobs *jobs, const struct pending_class *class)
-{
-    const struct pending_shape *shape = &jobs->shapes[class->shape];
-    uint32_t open = 0;
-
-    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++) {
-        int64_t end_ns = shape->end_max_ns[flavor];
-
-        if (end_ns == NEVER_NS || (end_ns != INT64_MIN && ends_by(jobs, class, shape->isolation, end_ns)))
-            open |= 1u << flavor;
-    }
-    return open;
+    kind_search(jobs, kind);
+    for (uint32_t at = kind->shapes; at != NONE_INDEX; at = jobs->shapes[at].kind_next)
+        if (at == index)
+            shape_search(jobs, at);
+        else
+            shape_set_open(jobs, &jobs->shapes[at], jobs->shapes[at].open & (kind->open | kind->reserved));
 }
 
 /* --- one job ----------------------------------------------------------------------------------------------------------- */
@@ -211,7 +217,16 @@ static uint32_t flavors_for(const struct jobs *jobs, const struct pending_class 
     const int64_t *room_milli = class->flags & JOB_PREEMPTIBLE ? tenant->available_milli : tenant->nominal_milli;
     uint32_t with = flavors_with(jobs, room_milli, class->need_milli);
 
-    return with == 0 ? 0 : with & flavors_open(jobs, class);
+    return with == 0 ? 0 : with & jobs->shapes[class->shape].open;
+}
+
+/* Enough for the least that a place is open to: where nobody has, nothing need be looked at. */
+static bool has_any_room(const struct jobs *jobs, const struct known_tenant *tenant)
+{
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
+        if (tenant->available_milli[flavor] >= jobs->open_need_milli)
+            return true;
+    return false;
 }
 
 /* The tenant's first class, from this one on, that could start. */
@@ -219,6 +234,8 @@ static void push_next(struct jobs *jobs, uint32_t tenant, uint32_t from)
 {
     const struct known_tenant *room = tenant_room(jobs, tenant);
 
+    if (!has_any_room(jobs, room))
+        return;
     for (uint32_t at = from; at != NONE_INDEX; at = jobs->classes[at].tenant_next) {
         uint32_t open = flavors_for(jobs, &jobs->classes[at], room);
 
@@ -229,43 +246,46 @@ static void push_next(struct jobs *jobs, uint32_t tenant, uint32_t from)
     }
 }
 
-static bool has_any_room(const struct jobs *jobs, const struct known_tenant *tenant)
-{
-    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
-        if (tenant->available_milli[flavor] > 0)
-            return true;
-    return false;
-}
-
 static void search(struct jobs *jobs, uint32_t index)
 {
     struct pending_shape *shape = &jobs->shapes[index];
 
-    for (uint16_t flavor = 0; flavor < FLAVORS_MAX; flavor++)
-        shape->end_max_ns[flavor] = INT64_MIN;
-    shape->wait = JOB_WAIT_ORDER;
-    jobs->alive += shape_search(jobs, shape, flavors_of(jobs, shape->spot ? JOB_SPOT_OK : 0));
+    if (jobs->kinds[shape->kind].searched != jobs->searches)
+        kind_search(jobs, &jobs->kinds[shape->kind]);
+    shape->open = 0;
+    shape_search(jobs, index);
 }
 
 /* Only one class: nothing has changed for the others. */
 static void gather(struct jobs *jobs, uint32_t only_class)
 {
     jobs->alive = 0;
+    jobs->open_need_milli = INT64_MAX;
     order_clear(jobs);
     if (only_class != NONE_INDEX) {
         uint32_t open;
 
+        for (uint32_t i = 0; i < jobs->shapes_count; i++)
+            jobs->shapes[jobs->shapes_active[i]].open = 0;
         search(jobs, jobs->classes[only_class].shape);
-        open = flavors_open(jobs, &jobs->classes[only_class]);
+        open = jobs->shapes[jobs->classes[only_class].shape].open;
         if (open != 0)
             order_push(jobs, only_class, pending_rank(jobs, only_class, open));
         return;
     }
     for (uint32_t i = 0; i < jobs->shapes_count; i++)
         search(jobs, jobs->shapes_active[i]);
-    for (uint32_t i = 0; i < jobs->tenants_count && jobs->alive > 0; i++)
-        if (has_any_room(jobs, tenant_room(jobs, jobs->tenants_active[i])))
-            push_next(jobs, jobs->tenants_active[i], jobs->tenants[jobs->tenants_active[i]].classes);
+    /* None of a tenant's classes ranks before its first one, within nominal: the others are looked at when that is its turn. */
+    for (uint32_t i = 0; i < jobs->tenants_count && jobs->alive > 0; i++) {
+        uint32_t class = jobs->tenants[jobs->tenants_active[i]].classes;
+
+        if (has_any_room(jobs, tenant_room(jobs, jobs->tenants_active[i]))) {
+            struct order_rank rank = pending_rank(jobs, class, 0);
+
+            rank.borrows = false;
+            order_push(jobs, class, rank);
+        }
+    }
 }
 
 enum placed { PLACED, PASSED_BY, COMMANDS_FULL };
@@ -275,15 +295,14 @@ static enum placed place_head(struct jobs *jobs, uint32_t index)
     struct pending_class *class = &jobs->classes[index];
     struct pending_shape *shape = &jobs->shapes[class->shape];
     uint32_t slot = class->root;
-    uint32_t open = flavors_open(jobs, class);
+    uint32_t open = jobs->shapes[class->shape].open;
     struct devices_place place;
 
     switch (find_place(jobs, &jobs->jobs[slot], open, &place)) {
     case NO_QUOTA:
         return PASSED_BY;
     case NO_PLACE:
-        if (!shape_search(jobs, shape, open))
-            jobs->alive--;
+        search_again(jobs, class->shape);
         return PASSED_BY;
     case FOUND:
         break;
@@ -291,7 +310,7 @@ static enum placed place_head(struct jobs *jobs, uint32_t index)
     if (!jobs_has_room(jobs, place.victims + 2))
         return COMMANDS_FULL;
     if (class->count == 1 && shape->classes == index && class->shape_next == NONE_INDEX)
-        jobs->alive--; /* the shape goes with its last job */
+        shape_set_open(jobs, shape, 0); /* the shape goes with its last job */
     job_take_place(jobs, slot, &place);
     return PLACED;
 }

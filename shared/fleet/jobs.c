@@ -6,7 +6,7 @@
 #include "fleet/jobs_state.h"
 
 struct parts {
-    size_t devices, quota, ledger, jobs, classes, shapes, class_table, shape_table, active, tenants_active, order, ranks, bases,
+    size_t devices, quota, ledger, jobs, classes, shapes, kinds, class_table, shape_table, kind_table, active, tenants_active, order, ranks, bases,
         tenants, gone, reserved, scratch, bytes;
 };
 
@@ -73,8 +73,10 @@ static struct parts parts_of(const struct jobs_config *config)
     parts.jobs = take(&used, (config->jobs_max + config->serve_max) * sizeof(struct job));
     parts.classes = take(&used, config->jobs_max * sizeof(struct pending_class));
     parts.shapes = take(&used, config->jobs_max * sizeof(struct pending_shape));
+    parts.kinds = take(&used, config->jobs_max * sizeof(struct pending_kind));
     parts.class_table = take(&used, table_bytes(config->jobs_max));
     parts.shape_table = take(&used, table_bytes(config->jobs_max));
+    parts.kind_table = take(&used, table_bytes(config->jobs_max));
     parts.active = take(&used, config->jobs_max * sizeof(uint32_t));
     parts.tenants_active = take(&used, config->tenants_max * sizeof(uint32_t));
     parts.order = take(&used, config->jobs_max * sizeof(uint32_t));
@@ -114,6 +116,8 @@ struct jobs *jobs_create(void *memory, size_t memory_bytes, const struct jobs_co
     jobs->shapes = (void *)(bytes + parts.shapes);
     table_init(&jobs->class_of, bytes + parts.class_table, config->jobs_max);
     table_init(&jobs->shape_of, bytes + parts.shape_table, config->jobs_max);
+    jobs->kinds = (void *)(bytes + parts.kinds);
+    table_init(&jobs->kind_of, bytes + parts.kind_table, config->jobs_max);
     jobs->shapes_active = (void *)(bytes + parts.active);
     jobs->tenants_active = (void *)(bytes + parts.tenants_active);
     jobs->order = (void *)(bytes + parts.order);

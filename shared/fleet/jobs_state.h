@@ -55,14 +55,13 @@ struct job {
     uint32_t running_prev, running_next; /* its tenant's jobs that hold GPUs, the most recent first */
 };
 
-/* Pending jobs to which the same places are open: a search for one answers for all, but for how soon they end. */
-struct pending_shape {
+/* Pending jobs that ask the devices for the same: a search for one answers for all, but where it finds only places that are
+ * reserved from some instant on. */
+struct pending_kind {
     uint64_t bytes;
     uint64_t searched;          /* `jobs->searches` when the answers below were found */
-    int64_t end_max_ns[FLAVORS_MAX]; /* a job that ends by then has a place there; INT64_MIN: none has */
     uint32_t tenant;            /* that a neighbour's must be; NONE_INDEX: any may be there */
-    uint32_t classes;           /* first of its classes */
-    uint32_t active_at;         /* index in `shapes_active` */
+    uint32_t shapes;            /* first of its shapes */
     uint32_t next_free;
     uint32_t collision;         /* how many keys were tried before this one */
     uint16_t base;
@@ -70,11 +69,24 @@ struct pending_shape {
     uint8_t isolation;
     bool trusted;
     bool spot;                  /* may be placed on flavors that can be taken back */
+    uint8_t open;               /* bits: flavors with a place, however long it is for */
+    uint8_t reserved;           /* flavors where there is one, but somebody else's from some instant on */
     uint8_t wait;               /* enum job_wait: why the last search that found nothing found nothing */
 };
 
-/* Pending jobs of one tenant, shape, priority and octave of remaining time, a heap by the policy's key and age. What a
- * cycle reads of its head stands here. */
+/* Those of them that take about as long: they slip in before a reservation if the longest that they could be would. */
+struct pending_shape {
+    uint32_t kind;
+    uint32_t kind_prev, kind_next;
+    uint32_t classes;           /* first of its classes */
+    uint32_t active_at;         /* index in `shapes_active` */
+    uint32_t next_free;
+    uint32_t collision;
+    uint8_t span;               /* of remaining time: half an octave */
+    uint8_t open;               /* bits: flavors with a place */
+};
+
+/* Pending jobs of one tenant, shape and priority, a heap by the policy's key and age. */
 struct pending_class {
     /* Cycles walk lists of classes: what they read stands together. */
     uint32_t tenant_prev, tenant_next;
@@ -82,7 +94,6 @@ struct pending_class {
     uint32_t need_milli;        /* of quota, the least */
     int16_t priority;
     uint16_t flags;
-    uint8_t octave;             /* of the remaining time */
     uint32_t tenant;
     uint32_t root;              /* slot of its first job; NONE_INDEX: empty */
     uint64_t head;              /* id of its first job */
@@ -137,6 +148,7 @@ struct jobs {
     uint64_t searches;          /* of what is on GPUs: cycles */
     uint64_t hopes;             /* of what might help a claimer */
     uint64_t alive;             /* shapes of this cycle with a place */
+    int64_t open_need_milli;    /* the least quota that a job of these takes */
     bool cycle_due;             /* a cycle was cut short by the limit of commands */
     bool leave_due;             /* so was telling jobs to leave GPUs that will be gone */
     struct jobs_totals totals;
@@ -150,10 +162,13 @@ struct jobs {
     uint32_t serve_waiting;     /* replicas that wait for GPUs */
     struct pending_class *classes; /* [jobs_max] */
     struct pending_shape *shapes;  /* [jobs_max] */
+    struct pending_kind *kinds;    /* [jobs_max] */
+    uint32_t kind_free;
     uint32_t class_free;
     uint32_t shape_free;
     struct table class_of;      /* key -> class */
     struct table shape_of;      /* key -> shape */
+    struct table kind_of;       /* key -> kind */
     uint32_t *shapes_active;    /* [jobs_max] */
     uint32_t shapes_count;
     uint32_t *tenants_active;   /* [tenants_max] with pending jobs */
@@ -178,6 +193,8 @@ struct jobs {
 
 /* pending.c */
 void pending_init(struct jobs *jobs);
+/* The longest time in a span. */
+int64_t span_max_ns(uint8_t span);
 void pending_insert(struct jobs *jobs, uint32_t slot);
 void pending_remove(struct jobs *jobs, uint32_t slot);
 /* The tenant's room and key as of now. */

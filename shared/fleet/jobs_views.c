@@ -18,7 +18,7 @@ static bool has_quota(const struct jobs *jobs, const struct job *job)
 
 static enum job_wait wait_of(const struct jobs *jobs, const struct job *job)
 {
-    enum job_wait wait;
+    const struct pending_kind *kind;
 
     if (job->state == JOB_BASE_WAIT)
         return JOB_WAIT_BASE_LOADING;
@@ -28,9 +28,9 @@ static enum job_wait wait_of(const struct jobs *jobs, const struct job *job)
         return JOB_WAIT_CAPACITY; /* others are leaving for it */
     if (!has_quota(jobs, job))
         return JOB_WAIT_QUOTA;
-    wait = (enum job_wait)jobs->shapes[jobs->classes[job->class].shape].wait;
-    if (wait != JOB_WAIT_ORDER || jobs->cycle_due)
-        return wait;
+    kind = &jobs->kinds[jobs->shapes[jobs->classes[job->class].shape].kind];
+    if (kind->wait != JOB_WAIT_ORDER || jobs->cycle_due)
+        return (enum job_wait)kind->wait;
     /* A place there is: it takes more quota than the least, or a load that does not pay yet. */
     return load_pays(jobs, job) ? JOB_WAIT_QUOTA : JOB_WAIT_CAPACITY;
 }

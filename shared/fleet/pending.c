@@ -40,50 +40,69 @@ static uint32_t meld(struct jobs *jobs, uint32_t a, uint32_t b)
     return root;
 }
 
-/* Whether a job may slip in before a reservation depends on how long it takes, so a class holds one octave of that. */
-static uint8_t octave_of(const struct job *job)
+/* Whether a job may slip in before a reservation depends on how long it takes, so a shape holds half an octave of that:
+ * twice the exponent, and the bit after the first. */
+static uint8_t span_of(const struct job *job)
 {
-    return (uint8_t)(63 - __builtin_clzll((uint64_t)job->remaining_ns | 1));
+    uint64_t ns = (uint64_t)job->remaining_ns | 2;
+    uint32_t exponent = 63 - (uint32_t)__builtin_clzll(ns);
+
+    return (uint8_t)(2 * exponent + (ns >> (exponent - 1) & 1));
 }
 
-static struct pending_shape shape_of(const struct job *job)
+int64_t span_max_ns(uint8_t span)
+{
+    uint32_t exponent = span / 2;
+
+    if (exponent >= 62)
+        return NEVER_NS;
+    return span % 2 == 0 ? (INT64_C(3) << (exponent - 1)) - 1 : (INT64_C(2) << exponent) - 1;
+}
+
+static struct pending_kind kind_of(const struct job *job)
 {
     bool own = job->isolation == ISOLATION_TIME_SLICE || (job->isolation == ISOLATION_MPS && !job->trusted);
 
-    return (struct pending_shape){.bytes = job->bytes,
-                                  .tenant = own ? job->tenant : NONE_INDEX,
-                                  .base = job->base,
-                                  .gpus = job->gpus,
-                                  .isolation = job->isolation,
-                                  .trusted = job->isolation == ISOLATION_MPS && job->trusted,
-                                  .spot = (job->flags & JOB_SPOT_OK) != 0};
+    return (struct pending_kind){.bytes = job->bytes,
+                                 .tenant = own ? job->tenant : NONE_INDEX,
+                                 .shapes = NONE_INDEX,
+                                 .base = job->base,
+                                 .gpus = job->gpus,
+                                 .isolation = job->isolation,
+                                 .trusted = job->isolation == ISOLATION_MPS && job->trusted,
+                                 .spot = (job->flags & JOB_SPOT_OK) != 0};
 }
 
-static uint64_t shape_key(const struct pending_shape *shape, uint32_t collision)
+static uint64_t kind_key(const struct pending_kind *kind, uint32_t collision)
 {
-    uint64_t key = hash_fold(collision, shape->bytes);
+    uint64_t key = hash_fold(collision, kind->bytes);
 
-    key = hash_fold(key, (uint64_t)shape->tenant << 32 | (uint64_t)shape->base << 16 | shape->gpus);
-    return hash_mix(hash_fold(key, (uint64_t)shape->isolation << 16 | (uint64_t)shape->trusted << 8 | shape->spot));
+    key = hash_fold(key, (uint64_t)kind->tenant << 32 | (uint64_t)kind->base << 16 | kind->gpus);
+    return hash_mix(hash_fold(key, (uint64_t)kind->isolation << 16 | (uint64_t)kind->trusted << 8 | kind->spot));
 }
 
-static bool same_shape(const struct pending_shape *a, const struct pending_shape *b)
+static bool same_kind(const struct pending_kind *a, const struct pending_kind *b)
 {
     return a->bytes == b->bytes && a->tenant == b->tenant && a->base == b->base && a->gpus == b->gpus &&
            a->isolation == b->isolation && a->trusted == b->trusted && a->spot == b->spot;
+}
+
+static uint64_t shape_key(uint32_t kind, uint8_t span, uint32_t collision)
+{
+    return hash_mix(hash_fold(collision, (uint64_t)kind << 8 | span));
 }
 
 static uint64_t class_key(uint32_t shape, const struct job *job, uint32_t collision)
 {
     uint64_t key = hash_fold(collision, (uint64_t)shape << 32 | job->tenant);
 
-    return hash_mix(hash_fold(key, (uint64_t)(uint16_t)job->priority << 32 | (uint64_t)job->flags << 16 | octave_of(job)));
+    return hash_mix(hash_fold(key, (uint64_t)(uint16_t)job->priority << 32 | job->flags));
 }
 
 static bool same_class(const struct pending_class *class, uint32_t shape, const struct job *job)
 {
     return class->shape == shape && class->tenant == job->tenant && class->priority == job->priority &&
-           class->flags == job->flags && class->octave == octave_of(job);
+           class->flags == job->flags;
 }
 
 void pending_init(struct jobs *jobs)
@@ -94,48 +113,85 @@ void pending_init(struct jobs *jobs)
         jobs->classes[i].tenant_next = next; /* free ones */
         jobs->classes[i].root = NONE_INDEX;
         jobs->shapes[i].next_free = next;
+        jobs->kinds[i].next_free = next;
     }
     for (uint32_t i = 0; i < jobs->config.tenants_max; i++) {
         jobs->tenants[i].running_head = jobs->tenants[i].classes = NONE_INDEX;
         jobs->tenants[i].active_at = NONE_INDEX;
     }
-    jobs->class_free = jobs->shape_free = 0;
+    jobs->class_free = jobs->shape_free = jobs->kind_free = 0;
+}
+
+static uint32_t kind_open(struct jobs *jobs, const struct job *job)
+{
+    struct pending_kind kind = kind_of(job);
+    uint32_t index;
+
+    for (;; kind.collision++) {
+        index = table_find(&jobs->kind_of, kind_key(&kind, kind.collision));
+        if (index == NONE_INDEX)
+            break;
+        if (same_kind(&jobs->kinds[index], &kind))
+            return index;
+    }
+    index = jobs->kind_free;
+    check(index != NONE_INDEX); /* there are as many as jobs */
+    jobs->kind_free = jobs->kinds[index].next_free;
+    kind.wait = JOB_WAIT_ORDER;
+    jobs->kinds[index] = kind;
+    table_insert(&jobs->kind_of, kind_key(&kind, kind.collision), index);
+    return index;
 }
 
 static uint32_t shape_open(struct jobs *jobs, const struct job *job)
 {
-    struct pending_shape shape = shape_of(job);
+    struct pending_shape shape = {.kind = kind_open(jobs, job), .classes = NONE_INDEX, .kind_prev = NONE_INDEX, .span = span_of(job)};
+    struct pending_kind *kind = &jobs->kinds[shape.kind];
     uint32_t index;
 
     for (;; shape.collision++) {
-        index = table_find(&jobs->shape_of, shape_key(&shape, shape.collision));
+        index = table_find(&jobs->shape_of, shape_key(shape.kind, shape.span, shape.collision));
         if (index == NONE_INDEX)
             break;
-        if (same_shape(&jobs->shapes[index], &shape))
+        if (jobs->shapes[index].kind == shape.kind && jobs->shapes[index].span == shape.span)
             return index;
     }
     index = jobs->shape_free;
     check(index != NONE_INDEX); /* there are as many as jobs */
     jobs->shape_free = jobs->shapes[index].next_free;
-    shape.classes = shape.next_free = NONE_INDEX;
     shape.active_at = jobs->shapes_count;
-    shape.wait = JOB_WAIT_ORDER;
+    shape.kind_next = kind->shapes;
+    if (kind->shapes != NONE_INDEX)
+        jobs->shapes[kind->shapes].kind_prev = index;
+    kind->shapes = index;
     jobs->shapes[index] = shape;
     jobs->shapes_active[jobs->shapes_count++] = index;
-    table_insert(&jobs->shape_of, shape_key(&shape, shape.collision), index);
+    table_insert(&jobs->shape_of, shape_key(shape.kind, shape.span, shape.collision), index);
     return index;
 }
 
 static void shape_close(struct jobs *jobs, uint32_t index)
 {
     struct pending_shape *shape = &jobs->shapes[index];
+    struct pending_kind *kind = &jobs->kinds[shape->kind];
     uint32_t last = jobs->shapes_active[--jobs->shapes_count];
 
-    table_remove(&jobs->shape_of, shape_key(shape, shape->collision));
+    table_remove(&jobs->shape_of, shape_key(shape->kind, shape->span, shape->collision));
     jobs->shapes_active[shape->active_at] = last;
     jobs->shapes[last].active_at = shape->active_at;
+    if (shape->kind_prev != NONE_INDEX)
+        jobs->shapes[shape->kind_prev].kind_next = shape->kind_next;
+    else
+        kind->shapes = shape->kind_next;
+    if (shape->kind_next != NONE_INDEX)
+        jobs->shapes[shape->kind_next].kind_prev = shape->kind_prev;
     shape->next_free = jobs->shape_free;
     jobs->shape_free = index;
+    if (kind->shapes != NONE_INDEX)
+        return;
+    table_remove(&jobs->kind_of, kind_key(kind, kind->collision));
+    kind->next_free = jobs->kind_free;
+    jobs->kind_free = shape->kind;
 }
 
 /* Within a tenant: priority, the policy's key if it is the job's own, age. */
@@ -243,8 +299,7 @@ static uint32_t class_open(struct jobs *jobs, const struct job *job)
                                                   .collision = collision,
                                                   .need_milli = (uint32_t)quota_need_milli(jobs, job, NULL),
                                                   .priority = job->priority,
-                                                  .flags = job->flags,
-                                                  .octave = octave_of(job)};
+                                                  .flags = job->flags};
     class_link(jobs, index);
     table_insert(&jobs->class_of, class_key(shape, job, collision), index);
     return index;

@@ -1,7 +1,7 @@
 /* Where could a job go? The search asks the indexes for nodes in the order of preference and looks at a node's GPUs only
- * when its rooms say that they might do. It prefers, in this order: what is resident to what is on its way to a load; what
- * takes nothing from others to what drops a base; a GPU of its own to sharing one; a node with few free GPUs, so that
- * whole nodes stay whole. Among equals the lowest node and GPU: the order in which things came leaves no trace. */
+ * when its rooms say that they might do. It prefers, in this order: a GPU of its own to sharing one, for neighbours
+ * halve each other's speed for as long as they run, and a load takes seconds; what is resident to what is on its way to a load;
+ * what takes nothing from others to what drops a base; a node with few free GPUs, so that whole nodes stay whole. Among equals the lowest node and GPU: the order in which things came leaves no trace. */
 #include "fleet/place.h"
 
 static bool score_less(const struct score *a, const struct score *b)
@@ -39,9 +39,13 @@ static bool find(struct search *search)
     if (search->ask->isolation == ISOLATION_MIG)
         return search->may_load && search->ask->gpus == 1 && place_in_slice(search);
     gather_sharers(search);
+    for (uint32_t sharing = 0; search->resident_first && sharing < 2; sharing++)
+        if (place_on_holding(search, sharing) || place_by_load(search, sharing))
+            return true;
     if (search->resident_first)
-        return place_on_holding(search) || (search->may_load && place_by_load(search));
-    return (search->may_load && place_by_load(search)) || place_on_holding(search);
+        return false;
+    return place_by_load(search, false) || place_by_load(search, true) || place_on_holding(search, false) ||
+           place_on_holding(search, true);
 }
 
 /* Room as it would be if no isolation class forbade anything but whole GPUs taken by others. */

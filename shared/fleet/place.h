@@ -68,8 +68,9 @@ static inline bool place_may_share(const struct search *search)
 
 /* Keeps the better of this place and the best so far. */
 void place_offer(struct search *search, struct score score, const struct devices_place *place);
-bool place_on_holding(struct search *search);
-bool place_by_load(struct search *search);
+/* Sharing GPUs with jobs that are there, or on GPUs of its own. */
+bool place_on_holding(struct search *search, bool sharing);
+bool place_by_load(struct search *search, bool sharing);
 /* On GPUs that are cut already; and also on such as would have to be. */
 bool place_in_cut(struct search *search);
 bool place_in_slice(struct search *search);

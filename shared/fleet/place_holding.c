@@ -97,17 +97,15 @@ static bool find_shared_holding(struct search *search, bool ready, bool drop)
     return search->found > 0;
 }
 
-bool place_on_holding(struct search *search)
+bool place_on_holding(struct search *search, bool sharing)
 {
-    if (search->devices->base_counts[search->ask->base] == 0)
+    if (search->devices->base_counts[search->ask->base] == 0 || (sharing && !place_may_share(search)))
         return false;
     for (uint32_t i = 0; i < 4; i++) {
         bool ready = i < 2;
         bool drop = i % 2 == 1;
 
-        if (find_idle_holding(search, ready, drop))
-            return true;
-        if (place_may_share(search) && find_shared_holding(search, ready, drop))
+        if (sharing ? find_shared_holding(search, ready, drop) : find_idle_holding(search, ready, drop))
             return true;
     }
     return false;

@@ -162,9 +162,11 @@ static bool find_shared_room(struct search *search, bool drop)
     return search->found > 0;
 }
 
-bool place_by_load(struct search *search)
+bool place_by_load(struct search *search, bool sharing)
 {
-    if (find_own_room(search, false) || find_own_room(search, true))
-        return true;
+    if (!search->may_load)
+        return false;
+    if (!sharing)
+        return find_own_room(search, false) || find_own_room(search, true);
     return place_may_share(search) && (find_shared_room(search, false) || find_shared_room(search, true));
 }

@@ -150,7 +150,7 @@ static bool lend_leaving(struct jobs *jobs, struct loans *loans, const struct vi
         for (uint32_t k = 0; k < i; k++)
             seen = seen || jobs->jobs[victims->slots[k]].tenant == tenant;
         for (uint32_t at = jobs->tenants[tenant].running_head; !seen && at != NONE_INDEX; at = jobs->jobs[at].running_next)
-            if (jobs->jobs[at].state == JOB_STOPPING && jobs->jobs[at].claimer == NONE_INDEX)
+            if (jobs->jobs[at].state == JOB_STOPPING && (jobs->jobs[at].claimer == NONE_INDEX || jobs->jobs[at].claimer >= jobs->config.jobs_max))
                 fine = fine && lend(jobs, loans, &jobs->jobs[at]);
     }
     return fine;
@@ -315,7 +315,7 @@ static void nodes_with_victims(struct jobs *jobs, const struct claim *claim, str
     uint32_t node = jobs->claim_node;
 
     ret->count = 0;
-    if (claim->own_flavors == 0) {
+    if (claim->own_flavors == 0 && claim->job->stage != STAGE_SERVE) {
         for (uint32_t at = jobs->tenants[claim->job->tenant].running_head; at != NONE_INDEX && scanned < NODES_SCANNED;
              at = jobs->jobs[at].running_next)
             if (eligible_in_time(jobs, claim, &jobs->jobs[at]))
@@ -526,14 +526,19 @@ static void gather_claimers(struct jobs *jobs, uint32_t index, uint32_t only_cla
 {
     struct known_tenant *tenant = &jobs->tenants[index];
     int32_t lowest = lowest_priority(jobs, tenant);
+    int64_t own_milli = 0;
 
+    for (uint16_t flavor = 0; flavor < jobs->config.flavors_max; flavor++)
+        own_milli = max_i64(own_milli, quota_nominal(jobs->quota, index, flavor) - quota_used(jobs->quota, index, flavor));
+    if (own_milli == 0 && lowest >= jobs->classes[tenant->classes].priority)
+        return;
     for (uint32_t at = tenant->classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next) {
         const struct pending_class *class = &jobs->classes[at];
         struct order_rank rank;
 
         if (class->tried == jobs->hopes || (only_class != NONE_INDEX && at != only_class))
             continue;
-        if (lowest >= class->priority && own_flavors(jobs, index, class->need_milli) == 0)
+        if (lowest >= class->priority && own_milli < class->need_milli)
             continue;
         rank = pending_rank(jobs, at, flavors_of(jobs, class->flags));
         rank.tried = class->tried;

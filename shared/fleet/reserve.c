@@ -151,7 +151,7 @@ static void gather_gangs(struct jobs *jobs)
             const struct pending_class *class = &jobs->classes[at];
             struct order_rank rank;
 
-            if (jobs->shapes[class->shape].gpus < 2 || class->windowless == jobs->hopes || jobs->jobs[class->root].reserved ||
+            if (jobs->jobs[class->root].gpus < 2 || class->windowless == jobs->hopes || jobs->jobs[class->root].reserved ||
                 !within_own_limits(jobs, &jobs->jobs[class->root]) || !load_pays(jobs, &jobs->jobs[class->root]))
                 continue;
             rank = pending_rank(jobs, at, flavors_of(jobs, class->flags));

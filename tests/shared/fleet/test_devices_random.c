@@ -147,9 +147,9 @@ static bool on_holding(const struct twin *twin, const struct devices_ask *ask, c
     return count == ask->gpus;
 }
 
-static struct verdict resident(const struct twin *twin, const struct devices_ask *ask)
+static struct verdict resident(const struct twin *twin, const struct devices_ask *ask, bool alone)
 {
-    for (uint32_t way = 0; way < 8; way++) {
+    for (uint32_t way = alone ? 0 : 1; way < 8; way += 2) {
         struct verdict verdict = {way < 4 ? PLACE_RESIDENT : PLACE_LOADING, (way & 2) != 0, (way & 1) == 0, 0};
 
         for (uint32_t i = 0; i < HOLDINGS; i++)
@@ -182,9 +182,9 @@ static bool node_loads(const struct twin *twin, const struct devices_ask *ask, u
     return count >= ask->gpus;
 }
 
-static struct verdict loaded(const struct twin *twin, const struct devices_ask *ask)
+static struct verdict loaded(const struct twin *twin, const struct devices_ask *ask, bool alone)
 {
-    for (uint32_t way = 0; way < 4; way++) {
+    for (uint32_t way = alone ? 0 : 2; way < (alone ? 2u : 4u); way++) {
         struct verdict verdict = {PLACE_NONE, (way & 1) != 0, way < 2, 99};
 
         for (uint32_t node = 0; node < NODES; node++)
@@ -253,11 +253,17 @@ static struct verdict expected(const struct twin *twin, const struct devices_ask
         verdict.kind = may_load && any_slice(twin, ask, false) ? PLACE_LOAD : PLACE_NONE;
         return verdict;
     }
-    if (resident_first || !may_load)
-        verdict = resident(twin, ask);
-    if (verdict.kind == PLACE_NONE && may_load)
-        verdict = loaded(twin, ask);
-    return verdict.kind == PLACE_NONE ? resident(twin, ask) : verdict;
+    for (uint32_t i = 0; i < 4 && verdict.kind == PLACE_NONE; i++) {
+        /* On GPUs of its own where the base is, or by a load; then beside others. Naive: any load before. */
+        bool on_base = resident_first ? i % 2 == 0 : i >= 2;
+        bool alone = resident_first ? i < 2 : i % 2 == 0;
+
+        if (on_base)
+            verdict = resident(twin, ask, alone);
+        else if (may_load)
+            verdict = loaded(twin, ask, alone);
+    }
+    return verdict;
 }
 
 /* There is room, but for isolation. */

@@ -174,7 +174,8 @@ static int64_t used_by(const struct trial *trial, uint32_t tenant, uint16_t flav
     return milli;
 }
 
-/* What others have left it: what it stops for itself is its own affair. */
+/* What others have left it, at least: what it stops for itself is its own affair, and whether before or after is not known
+ * outside. Exact for a tenant that stops none of its own. */
 static int64_t left_to(const struct trial *trial, uint32_t tenant, uint16_t flavor)
 {
     int64_t milli = 0;
@@ -185,11 +186,11 @@ static int64_t left_to(const struct trial *trial, uint32_t tenant, uint16_t flav
         if (!trial->jobs[i].used || trial->jobs[i].spec.job.tenant.value != tenant)
             continue;
         view = view_of(trial, i);
-        if (holds(view.state) && view.flavor == flavor &&
-            (view.state != JOB_STOPPING || trial->jobs[i].stop_reason == JOB_STOP_PREEMPT))
+        if (view.flavor == flavor &&
+            (view.claims || (holds(view.state) && (view.state != JOB_STOPPING || trial->jobs[i].stop_reason == JOB_STOP_PREEMPT))))
             milli += need_of(trial, i);
     }
-    return max_i64(milli, used_by(trial, tenant, flavor, false));
+    return milli;
 }
 
 /* I2, I3: with limits that do not change, at every instant. */
