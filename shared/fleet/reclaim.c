@@ -623,6 +623,7 @@ bool claim_for_serving(struct jobs *jobs, uint32_t slot)
 
     claim.ask.flavors = jobs->config.serve_flavors;
     claim.ask.end_estimate_ns = NEVER_NS;
+    claim.own_flavors = jobs->config.serve_flavors; /* no tenant's: it looks at everybody's jobs */
     if (!plan(jobs, &claim, &victims, &place))
         return false;
     if (!jobs_has_room(jobs, victims.count)) {
