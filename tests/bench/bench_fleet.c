@@ -113,9 +113,12 @@ static double step(struct world *world, struct fleet_event *event)
     return ns;
 }
 
-static double answer_all(struct world *world)
+/* Nanoseconds of all, and of the dearest one. */
+static double answer_all(struct world *world, double *dearest_ns)
 {
     double ns = 0;
+
+    *dearest_ns = 0;
 
     while (world->answer_count > 0) {
         struct fleet_event event = world->answers[world->answer_first];
@@ -128,7 +131,10 @@ static double answer_all(struct world *world)
             world->running_at[slot] = world->running_count;
             world->running[world->running_count++] = event.job_progress.job;
         }
-        ns += step(world, &event);
+        double one_ns = step(world, &event);
+
+        ns += one_ns;
+        *dearest_ns = one_ns > *dearest_ns ? one_ns : *dearest_ns;
     }
     return ns;
 }
@@ -266,19 +272,20 @@ static void bench_step(void)
 {
     struct world world;
     double ns = 0;
+    double dearest_ns;
     uint64_t from;
 
     open_world(&world, 4, 4096, 500, 64);
     for (uint32_t i = 0; i < 200; i++)
         submit(&world);
-    answer_all(&world);
+    answer_all(&world, &dearest_ns);
     from = world.steps;
     for (uint32_t i = 0; i < 50000; i++) {
         world.at_ns += 120 * NS_PER_S;
         if (world.running_count > 0)
             ns += end_one(&world);
         ns += submit(&world);
-        ns += answer_all(&world);
+        ns += answer_all(&world, &dearest_ns);
     }
     bench_print("fleet_step", "32 GPUs, 500 tenants, 180 pending", ns * 1e-9, world.steps - from);
 }
@@ -289,23 +296,24 @@ static void bench_decide(void)
     static double submit_ns[4000];
     static double answer_ns[4000];
     struct world world;
+    double dearest_ns;
 
     open_world(&world, 1250, 131072, 500, 20000);
     while (world.ordinal < 110000) {
         submit(&world);
         if (world.ordinal % 1000 == 0)
-            answer_all(&world);
+            answer_all(&world, &dearest_ns);
     }
-    answer_all(&world);
+    answer_all(&world, &dearest_ns);
     for (uint32_t i = 0; i < ARRAY_COUNT(decide_ns); i++) {
         world.at_ns += NS_PER_S;
         decide_ns[i] = end_one(&world);
         submit_ns[i] = submit(&world);
-        answer_ns[i] = answer_all(&world);
+        answer_all(&world, &answer_ns[i]);
     }
     print_spread("fleet_decide", "10,000 GPUs, 100,000 pending: a job ends, the next starts", decide_ns, ARRAY_COUNT(decide_ns));
     print_spread("fleet_decide", "10,000 GPUs, 100,000 pending: a job is submitted", submit_ns, ARRAY_COUNT(submit_ns));
-    print_spread("fleet_decide", "10,000 GPUs, 100,000 pending: answers to one decision", answer_ns, ARRAY_COUNT(answer_ns));
+    print_spread("fleet_decide", "10,000 GPUs, 100,000 pending: the dearest of the answers", answer_ns, ARRAY_COUNT(answer_ns));
 }
 
 int main(int argc, char **argv)

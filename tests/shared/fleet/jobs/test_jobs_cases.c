@@ -912,6 +912,22 @@ static void training_in_turns_is_for_small_jobs(void **state)
     assert_int_not_equal(view(slot).state, JOB_FREE);
 }
 
+static void a_gpu_is_shared_when_none_is_free(void **state)
+{
+    (void)state;
+    struct rig_job job = job_of(0, 1);
+    uint32_t slots[3];
+
+    OPEN(2000);
+    rig_node(&rig, 0, 2, 80 * GB);
+    job.isolation = ISOLATION_MPS;
+    run_some(&job, 2, slots);
+    assert_int_equal(totals().base_loads, 2); /* though the base was on the first one's */
+    run_some(&job, 1, &slots[2]);
+    assert_int_equal(totals().base_loads, 2);
+    assert_int_equal(totals().base_hits, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, init, close_rig)
@@ -949,6 +965,7 @@ int main(void)
         TEST(hopeless_claimers_do_not_starve_one_with_hope),
         TEST(every_job_says_why_it_waits),
         TEST(training_in_turns_is_for_small_jobs),
+        TEST(a_gpu_is_shared_when_none_is_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
