@@ -26,7 +26,7 @@ uint32_t flavors_of(const struct jobs *jobs, uint16_t flags)
     return flags & JOB_SPOT_OK ? all : all & ~jobs->config.spot_flavors;
 }
 
-static bool base_pays(const struct jobs *jobs, uint16_t index)
+bool base_pays(const struct jobs *jobs, uint16_t index)
 {
     const struct known_base *base = &jobs->bases[index];
 

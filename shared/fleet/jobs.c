@@ -278,11 +278,11 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
         job->state = JOB_FREE;
         return;
     }
-    paid = load_pays(jobs, job);
+    paid = base_pays(jobs, job->base);
     enqueue(jobs, slot);
     /* Others were tried when something last changed, and nothing has: only its own class can have become placeable. Unless its
      * work makes a load pay, or it brings others a base, or a GPU to share, or drops what stood in the way. */
-    cycle_run(jobs, jobs->cycle_due || paid != load_pays(jobs, job) ? NONE_INDEX : job->class);
+    cycle_run(jobs, jobs->cycle_due || paid != base_pays(jobs, job->base) ? NONE_INDEX : job->class);
     if (job->state != JOB_PENDING)
         cycle_run(jobs, NONE_INDEX);
 }

@@ -213,7 +213,9 @@ void cycle_run(struct jobs *jobs, uint32_t only_class);
 struct devices_ask ask_of(const struct jobs *jobs, const struct job *job);
 /* Flavors that it may be placed on, whatever the quotas say. */
 uint32_t flavors_of(const struct jobs *jobs, uint16_t flags);
-/* Does the work queued for its base pay for a load? */
+/* Does the work queued for the base pay for a load? */
+bool base_pays(const struct jobs *jobs, uint16_t base);
+/* Or may this job have one all the same? */
 bool load_pays(const struct jobs *jobs, const struct job *job);
 
 /* hold.c */

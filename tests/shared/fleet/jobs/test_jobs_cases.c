@@ -912,6 +912,53 @@ static void training_in_turns_is_for_small_jobs(void **state)
     assert_int_not_equal(view(slot).state, JOB_FREE);
 }
 
+/* A job that takes a minute does not pay for a load of ten; work that joins it does, whoever's it is and though it waits for
+ * something else. */
+static void work_that_joins_makes_a_load_pay_for_all(void **state)
+{
+    (void)state;
+    struct rig_job other = job_of(1, 1);
+    struct rig_job little = job_of(0, 1);
+    struct rig_job slice = job_of(1, 1);
+    uint32_t running;
+    uint32_t slot;
+    uint32_t joined;
+
+    OPEN(1000, 0);
+    rig_tenant(&rig, 1, 0, 1000, 0, QUOTA_UNLIMITED);
+    rig_base(&rig, 2, 16 * GB, 1, 10 * MINUTE);
+    rig_node(&rig, 0, 2, 80 * GB);
+    run_some(&other, 1, &running);
+    little.base = 2;
+    little.size_ns = MINUTE;
+    slot = rig_submit(&rig, &little);
+    assert_int_equal(view(slot).state, JOB_PENDING);
+    assert_int_equal(view(slot).wait, JOB_WAIT_CAPACITY);
+    slice.base = 2;
+    slice.isolation = ISOLATION_MIG;
+    joined = rig_submit(&rig, &slice);
+    assert_int_equal(view(joined).wait, JOB_WAIT_QUOTA);
+    assert_int_equal(view(slot).state, JOB_BASE_WAIT);
+}
+
+static void a_load_comes_in_the_end(void **state)
+{
+    (void)state;
+    struct rig_job little = job_of(0, 1);
+    uint32_t slot;
+
+    OPEN(1000);
+    rig_base(&rig, 2, 16 * GB, 1, 10 * MINUTE);
+    rig_node(&rig, 0, 1, 80 * GB);
+    little.base = 2;
+    little.size_ns = MINUTE;
+    slot = rig_submit(&rig, &little);
+    rig_wait(&rig, 99 * MINUTE);
+    assert_int_equal(view(slot).state, JOB_PENDING);
+    rig_wait(&rig, MINUTE); /* ten times as long as the load */
+    assert_int_equal(view(slot).state, JOB_BASE_WAIT);
+}
+
 static void a_gpu_is_shared_when_none_is_free(void **state)
 {
     (void)state;
@@ -965,6 +1012,8 @@ int main(void)
         TEST(hopeless_claimers_do_not_starve_one_with_hope),
         TEST(every_job_says_why_it_waits),
         TEST(training_in_turns_is_for_small_jobs),
+        TEST(work_that_joins_makes_a_load_pay_for_all),
+        TEST(a_load_comes_in_the_end),
         TEST(a_gpu_is_shared_when_none_is_free),
     };
 
