@@ -164,7 +164,7 @@ else not_ok "noisy-neighbour: the others' p90 wait" "$(tr '\n' ' ' <"$work/waits
 passes "jobs: residency" $sim run scenarios/residency.yaml --json --quiet
 cp "$work/out" "$work/residency.json"
 loads() { variant residency.json "$1"; json_number "$work/variant.json" base_loads; }
-if awk -v a="$(loads residency-first)" -v b="$(loads naive)" 'BEGIN{exit !(a > 0 && b > 5 * a)}'
+if awk -v a="$(loads residency-first)" -v b="$(loads naive)" 'BEGIN{exit !(a > 0 && b > 1.5 * a)}'
 then ok "residency: $(loads residency-first) loads against $(loads naive) of naive placement"
 else not_ok "residency: loads" "$(loads residency-first) $(loads naive)"; fi
 for name in spot-third notebooks-300 sia-newtrace; do passes "jobs: $name" $sim run scenarios/$name.yaml --json --quiet; done
