@@ -1,5 +1,5 @@
 # One Makefile, no recursion. Override on the command line: MODE=release|debug|asan|tsan, CC, BENCH.
-# `make list` names the targets; objects live under build/$(MODE), the binaries of the last build are linked at bin/.
+# `make list` names the targets; objects live under build/$(MODE), the release binary is linked at bin/.
 MODE  ?= release
 CC    ?= cc
 B     := build/$(MODE)$(if $(filter clang%,$(notdir $(CC))),-clang)
@@ -31,8 +31,7 @@ SHARED_SRC := $(sort $(wildcard shared/*/*.c))
 TRACES_SRC := $(sort $(wildcard traces/*.c))
 SIM_SRC    := $(sort $(wildcard sim/*/*.c))
 SIM_MAIN   := $(sort $(wildcard sim/*.c))
-TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c))
-TEST_LIB   := $(sort $(filter-out $(TEST_SRC) tests/bench/%,$(wildcard tests/*.c tests/*/*.c tests/*/*/*.c)))
+TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c))
 BENCH_SRC  := $(sort $(wildcard tests/bench/*.c))
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 TESTS      := $(patsubst %.c,$(B)/%,$(TEST_SRC))
@@ -52,7 +51,6 @@ $(B)/tests/%.o:  CPPFLAGS := -Ishared -Itraces -Isim -Itests $(HOST_CPPFLAGS) $(
 $(B)/libshared.a: $(call obj,$(SHARED_SRC))
 $(B)/libtraces.a: $(call obj,$(TRACES_SRC))
 $(B)/libsim.a:    $(call obj,$(SIM_SRC))
-$(B)/libtest.a:   $(call obj,$(TEST_LIB))
 %.a:
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -63,24 +61,76 @@ $(B)/bin/berth-sim: $(call obj,$(SIM_MAIN)) $(B)/libsim.a $(B)/libtraces.a $(B)/
 	@echo "  LINK $@"
 	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
 
-$(B)/tests/%: $(B)/tests/%.o $(B)/libtest.a $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
-	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
+# A test program is its file, the other files of its folder (rigs), and tests/support.c.
+.SECONDEXPANSION:
+rig_of = $(call obj,$(filter-out test_% $(patsubst $(B)/%,%,$(1))/test_%,$(wildcard $(patsubst $(B)/%,%,$(1))/*.c)))
+$(B)/tests/%: $(B)/tests/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
+	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
 
-# BUILD_ID names what made a result; the file changes only when the text does.
+# Profiles are tested with the rig of scenarios.
+$(B)/tests/sim/hardware/test_profile: $(B)/tests/sim/scenario/rig.o
+
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
-.PHONY: all links deps demo check check-unit floors list bench clean
+.PHONY: all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
+# bin/ is what people use: the release build, whatever else was built after it.
 links: $(B)/bin/berth-sim
+ifeq ($(MODE),release)
 	@mkdir -p bin
 	@ln -sfn ../$(B)/bin/berth-sim bin/berth-sim
+endif
+
+# What a bare Debian 12 lacks. Nothing happens when all are there.
+DEPS := gcc libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev zlib1g-dev libzstd-dev \
+        libcmocka-dev gnuplot-nox hdf5-tools zstd gzip
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+deps: ## install the Debian packages that are missing
+	@missing=""; for package in $(DEPS); do \
+	    dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done; \
+	if [ -n "$$missing" ]; then echo "installing:$$missing"; $(SUDO) apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+
+# The second make sees what the first has installed.
+demo: deps ## install what is missing, build, run the main job, say where the report is
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all
+	@$(MAKE) --no-print-directory demo-run
+demo-run:
+	bin/berth-sim run scenarios/azure-conv.yaml --out demo-report/run.h5 --report demo-report
+
+check: deps ## install what is missing, build, run the tests (release and asan), at most ten minutes
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=debug all
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan all tests
+	@tests/run.sh release asan
+
+check-ci: deps ## the slower tests: clang, tsan, fuzzing
+	@tests/check-ci.sh
+
+tests: $(TESTS) ## build the test programs in MODE
+check-unit: tests ## run the test programs of MODE
+	@tests/run.sh --unit $(MODE)
+
+floors: $(B)/libshared.a $(call obj,$(SHARED_SRC) $(TRACES_SRC) $(SIM_SRC) $(SIM_MAIN)) ## who may include whom; no I/O in shared/
+	@tests/floors.sh $(B)
+
+samples: $(B)/traces/samples/make_samples ## make traces/samples anew
+	$< traces/samples
+$(B)/traces/samples/make_samples: $(B)/traces/samples/make_samples.o
+	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
+
+BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
+$(B)/tests/bench/%: $(B)/tests/bench/%.o $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
+	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
+bench: all $(BENCHES) ## speed, one JSON line each; BENCH=name for one of them
+	@tests/bench.sh $(B) $(BENCH)
 
 list: ## targets with a line each
-	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z][a-z-]*:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 clean: ## remove everything built
-	rm -rf build bin
+	rm -rf build bin demo-report
 
 -include $(shell find build -name '*.d' 2>/dev/null)

@@ -31,7 +31,8 @@ struct trace_row {
     uint64_t line;             /* where it stands, from 1 */
 };
 
-/* For the generic CSV; see TRACE_KEYS in sim/scenario/keys.h for the meaning. Empty: absent. */
+/* For the generic CSV, each by its name in the header or by its number from 1; empty: absent. When all are numbers and
+ * the first line's time reads as a time, there is no header. An adapter cell that is empty or 0 is the base. */
 enum trace_time_unit { TRACE_TIME_S, TRACE_TIME_MS, TRACE_TIME_US, TRACE_TIME_NS, TRACE_TIME_DATETIME };
 struct trace_columns {
     char time[TRACE_ID_MAX];
@@ -48,7 +49,7 @@ struct trace_options {
     const struct trace_columns *columns; /* csv only */
 };
 
-/* Why lines were skipped or touched, in lenient mode. */
+/* Why lines were skipped or touched: in lenient mode, but for parts of jobs, which are no mistakes. */
 #define TRACE_SKIPS(X)                               \
     X(BLANK, "blank line")                           \
     X(COLUMNS, "too few or too many columns")        \
@@ -56,8 +57,12 @@ struct trace_options {
     X(BACKWARD, "time before the row above")         \
     X(CLAMPED, "time slightly backward, taken as equal to the row above (kept)") \
     X(LENGTH, "unreadable, negative or absurd length") \
+    X(AMOUNT, "unreadable, negative or absurd run time, GPUs or memory") \
     X(SYNTAX, "broken syntax")                       \
-    X(CUT, "cut last line")
+    X(CUT, "cut last line")                          \
+    X(NAME, "unusable tenant or adapter name")       \
+    X(PART, "a part of a job that has a line of its own (SWF status 2 to 4)") \
+    X(MARK, "byte order mark passed over")
 enum trace_skip {
 #define X(name, text) TRACE_SKIP_##name,
     TRACE_SKIPS(X)

@@ -10,6 +10,11 @@ typedef struct {
     uint64_t value;
 } request_id;
 
+/* The same form; see request_id. */
+typedef struct {
+    uint64_t value;
+} job_id;
+
 #define REQUEST_SLOT_BITS 20
 #define REQUEST_SLOTS_MAX (1u << REQUEST_SLOT_BITS)
 
@@ -46,6 +51,13 @@ static inline request_id request_id_make(uint64_t ordinal, uint32_t slot)
 static inline uint32_t request_slot(request_id id) { return (uint32_t)(id.value & (REQUEST_SLOTS_MAX - 1)); }
 static inline uint64_t request_ordinal(request_id id) { return id.value >> REQUEST_SLOT_BITS; }
 static inline bool request_id_equal(request_id a, request_id b) { return a.value == b.value; }
+
+static inline job_id job_id_make(uint64_t ordinal, uint32_t slot)
+{
+    return (job_id){request_id_make(ordinal, slot).value};
+}
+static inline uint32_t job_slot(job_id id) { return (uint32_t)(id.value & (REQUEST_SLOTS_MAX - 1)); }
+static inline uint64_t job_ordinal(job_id id) { return id.value >> REQUEST_SLOT_BITS; }
 
 static inline bool adapter_is_base(adapter_id id) { return id.index == 0; }
 static inline uint64_t adapter_key(adapter_id id) { return (uint64_t)id.index << 32 | id.version; }

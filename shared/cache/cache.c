@@ -479,11 +479,6 @@ uint64_t cache_used_bytes(const struct cache *cache)
     return cache->used_bytes;
 }
 
-uint64_t cache_capacity(const struct cache *cache)
-{
-    return cache->config.capacity;
-}
-
 uint64_t cache_pinned(const struct cache *cache)
 {
     return cache->pinned;
@@ -492,11 +487,6 @@ uint64_t cache_pinned(const struct cache *cache)
 uint32_t cache_count(const struct cache *cache)
 {
     return cache->count;
-}
-
-uint32_t cache_entries_max(const struct cache *cache)
-{
-    return cache->config.entries_max;
 }
 
 struct cache_counts cache_counts(const struct cache *cache)

@@ -93,10 +93,8 @@ void cache_release(struct cache *cache, adapter_id adapter);
 
 uint64_t cache_used(const struct cache *cache);     /* in the unit, loading included */
 uint64_t cache_used_bytes(const struct cache *cache);
-uint64_t cache_capacity(const struct cache *cache);
 uint64_t cache_pinned(const struct cache *cache);   /* in the unit: what is pinned, held entries not included */
 uint32_t cache_count(const struct cache *cache);    /* entries present */
-uint32_t cache_entries_max(const struct cache *cache);
 struct cache_counts cache_counts(const struct cache *cache);
 
 void cache_check(const struct cache *cache);        /* every invariant, O(entries_max) */

@@ -5,13 +5,28 @@
 #include "base/ids.h"
 
 #define FLEET_EVENTS(X)                                                                  \
-    X(REPLICA_UP)      /* a replica is ready to serve its base */                        \
-    X(REPLICA_DOWN)    /* gone: its requests in flight are the host's to send again */   \
+    X(REPLICA_UP)      /* a replica is ready to serve its base; by itself, or answers REPLICA_START */ \
+    X(REPLICA_DOWN)    /* gone (reason: enum replica_down_reason), its requests in flight are the host's to send again; */ \
+                       /* by itself, or answers REPLICA_START (it failed) or REPLICA_DRAIN (nothing is left there) */ \
     X(REPLICA_STATE)   /* periodic report */                                             \
     X(RESIDENCY)       /* an adapter came to, or left, a tier (reason unused) */         \
     X(REQUEST)                                                                           \
     X(REQUEST_DONE)    /* finished, refused by the replica or cancelled */               \
     X(ADAPTER_RETIRED) /* forget its rate and residency */                               \
+    X(BASE_KNOWN)      /* a base that jobs train on, before its first job */             \
+    X(COHORT)          /* a group of tenants that lend to each other; before its members */ \
+    X(TENANT)          /* a tenant's quota in one flavor; before its first job; again to change it */ \
+    X(GPUS_UP)         /* capacity joins: a node's GPUs, empty */                        \
+    X(GPUS_NOTICE)     /* they will be gone at gone_at_ns (spot) */                      \
+    X(GPUS_GONE)       /* they are gone, with all that was on them */                    \
+    X(JOB)             /* submitted */                                                   \
+    X(JOB_CANCEL)      /* by its owner */                                                \
+    X(JOB_STARTED)     /* answers JOB_PLACE, each part: it computes now */               \
+    X(JOB_CHECKPOINTED) /* work done is durable up to here; statement */                 \
+    X(JOB_YIELDED)     /* answers JOB_STOP: checkpointed and off the GPUs */             \
+    X(JOB_ENDED)       /* reason: enum job_end_reason; by itself, or answers what asked for it */ \
+    X(BASE_LOADED)     /* answers BASE_LOAD; reason 0: it is there, otherwise it failed */ \
+    X(SCALE)           /* how many replicas a base may have, and when it gets more or fewer; again to change it */ \
     X(TICK)
 enum fleet_event_kind {
     FLEET_EVENT_NONE,
@@ -60,14 +75,129 @@ struct fleet_event {
         struct {
             adapter_id adapter;
         } adapter_retired;
+        struct {
+            uint64_t bytes;          /* on each of its GPUs */
+            int64_t load_ns;         /* an estimate: what a load occupies its GPUs for */
+            uint32_t zero32;
+            base_id base;
+            uint16_t gpus;           /* it is spread over so many of one node; 1, or a gang */
+        } base_known;
+        struct {
+            int64_t nominal_milli;   /* thousandths of a GPU */
+            int64_t borrowing_milli; /* QUOTA_UNLIMITED: no limit */
+            int64_t lending_milli;   /* of nominal, that others may use; QUOTA_UNLIMITED: all */
+            uint32_t tenant;         /* COHORT: the cohort's own number */
+            uint32_t cohort;         /* that it belongs to; COHORT: its parent; NO_COHORT: a root */
+            uint32_t weight_milli;   /* in fair share; >= 1 */
+            uint16_t flavor;
+            uint16_t flags;          /* enum tenant_flags */
+        } tenant, cohort;
+        struct {
+            uint64_t bytes;          /* usable, of each GPU */
+            int64_t gone_at_ns;      /* NOTICE */
+            int64_t price_nano_per_hour; /* of one GPU */
+            uint32_t zero32;
+            node_id node;
+            uint16_t gpu_mask;
+            uint16_t flavor;         /* below flavors_max; capacity of one price and promise: on demand, spot */
+            uint16_t model;          /* enum gpu_model: what MIG profiles it has */
+        } gpus;
+        struct {
+            job_id job;
+            int64_t size_ns;         /* GPU time alone on its GPUs, all epochs: sized before it queues */
+            int64_t deadline_at_ns;  /* NEVER_NS: none */
+            int64_t runtime_min_ns;  /* not stopped for others before it ran so long */
+            uint64_t bytes;          /* on each GPU beside the base: adapter, optimizer, activations */
+            tenant_id tenant;
+            base_id base;
+            uint16_t gpus;           /* of one node; more than 1 is a gang */
+            uint16_t rank;
+            int16_t priority;        /* higher goes first, whatever the shares say */
+            uint16_t flags;          /* enum job_flags */
+            uint8_t stage;           /* enum job_stage */
+            uint8_t isolation;       /* enum job_isolation */
+        } job;
+        struct {
+            job_id job;
+            int64_t done_ns;         /* of size_ns, durable */
+            int64_t compute_ns;      /* GPU time used by this attempt so far, all GPUs together */
+            uint64_t bytes;          /* of the checkpoint */
+        } job_progress;              /* STARTED, CHECKPOINTED, YIELDED, ENDED, CANCEL (only job) */
+        struct {
+            node_id node;
+            uint16_t gpu_mask;
+            base_id base;
+        } base_loaded;
+        struct {
+            int64_t up_ns;           /* above the line for so long: more; >= SCALE_LOOKS */
+            int64_t down_ns;         /* below it for so long: fewer */
+            uint64_t bytes;          /* SHARED: on each GPU beside the base */
+            uint32_t target_milli;   /* outstanding requests that one replica is meant to have, in thousandths; >= 1 */
+            uint32_t up_milli;       /* of the target: above it, more; >= 1000 */
+            uint32_t down_milli;     /* below it, fewer; <= 1000 */
+            uint16_t floor;          /* >= 1 */
+            uint16_t ceiling;        /* >= floor; again: not above the first one */
+            uint16_t first;          /* replica indexes first .. first + ceiling - 1 are its own */
+            base_id base;
+            uint16_t tp;             /* GPUs of one replica */
+            uint16_t flags;          /* enum scale_flags */
+        } scale;
         uint64_t word[8];
     };
 };
 _Static_assert(sizeof(struct fleet_event) == 96, "a fleet event is 96 bytes");
 
+#define QUOTA_UNLIMITED INT64_MAX
+#define NO_COHORT UINT32_MAX
+enum tenant_flags { TENANT_TRUSTED = 1 /* may share a GPU's SMs with other trusted tenants (MPS) */ };
+enum job_flags {
+    JOB_PREEMPTIBLE = 1, /* may be stopped for others; otherwise it may only use nominal quota */
+    JOB_SPOT_OK = 2      /* may be placed on flavors that can be taken back */
+};
+#define JOB_STAGES(X) X(TRAIN, "train") X(EVALUATE, "evaluate") X(INTERACTIVE, "interactive")
+/* A replica on GPUs of the shared pool: the core's own, never submitted. */
+#define STAGE_SERVE STAGE_COUNT
+enum job_stage {
+#define X(name, text) STAGE_##name,
+    JOB_STAGES(X)
+#undef X
+    STAGE_COUNT
+};
+/* How far from others it must stand; a placement rule (spec section 3.7). */
+#define JOB_ISOLATIONS(X)                                                                      \
+    X(EXCLUSIVE, "exclusive")   /* whole GPUs, alone */                                        \
+    X(MIG, "mig")               /* a slice of hardware of its own: memory, compute and faults */ \
+    X(MPS, "mps")               /* own process; shares the GPU and the resident base with trusted tenants */ \
+    X(TIME_SLICE, "time-slice") /* shares a GPU in turns with its own tenant's jobs */
+enum job_isolation {
+#define X(name, text) ISOLATION_##name,
+    JOB_ISOLATIONS(X)
+#undef X
+    ISOLATION_COUNT
+};
+enum job_end_reason { JOB_SUCCEEDED, JOB_FAILED, JOB_LOST /* with its GPUs: it goes on from its last checkpoint */ };
+enum replica_down_reason {
+    REPLICA_LOST,    /* with its process or its GPUs */
+    REPLICA_DRAINED, /* answers REPLICA_DRAIN: the last request has left */
+    REPLICA_FAILED   /* answers REPLICA_START: it did not come up */
+};
+enum scale_flags { SCALE_SHARED = 1 /* on the GPUs of jobs, which are taken back for it: the shared pool */ };
+/* Looks at the load in up_ns. */
+#define SCALE_LOOKS 4
+/* The host chooses, and REPLICA_UP says. */
+#define NODE_ANY UINT16_MAX
+enum gpu_model { GPU_NO_MIG, GPU_A100_80, GPU_H100_80, GPU_H200_141 };
+
 #define FLEET_COMMANDS(X)                                        \
     X(ROUTE)  /* give the request to this replica; statement */  \
-    X(REFUSE) /* no replica serves its base; statement */
+    X(REFUSE) /* no replica serves its base; statement */         \
+    X(JOB_REFUSE) /* it can never run; reason: enum job_refuse_reason, with the arithmetic; statement */ \
+    X(JOB_PLACE)  /* start a part of it on these GPUs; JOB_STARTED or JOB_ENDED answers */ \
+    X(JOB_STOP)   /* checkpoint and yield by by_ns; JOB_YIELDED or JOB_ENDED answers; reason: enum job_stop_reason */ \
+    X(BASE_LOAD)  /* make it resident; BASE_LOADED answers */     \
+    X(BASE_DROP)  /* its bytes are free; statement */             \
+    X(REPLICA_START) /* REPLICA_UP, or REPLICA_DOWN with REPLICA_FAILED, answers */ \
+    X(REPLICA_DRAIN) /* routed to no more: stop it when its last request has left; REPLICA_DOWN answers */
 enum fleet_command_kind {
     FLEET_COMMAND_NONE,
 #define X(name) FLEET_COMMAND_##name,
@@ -86,6 +216,67 @@ enum route_reason {
 };
 enum fleet_refuse_reason { FLEET_REFUSE_NO_REPLICA = 1, FLEET_REFUSE_ADAPTERS_FULL };
 
+/* Why a job can never run; need and have in the unit of the sentence. */
+#define JOB_REFUSE_REASONS(X)                                                                                     \
+    X(MEMORY, "needs %llu bytes on each GPU with its base, the largest GPU has %llu")                             \
+    X(GANG, "needs %llu GPUs of one node, the largest node has %llu")                                             \
+    X(QUOTA, "needs %llu thousandths of a GPU, its tenant may never have more than %llu")                         \
+    X(ISOLATION, "no slice profile has %llu bytes; the largest slice has %llu")                                   \
+    X(STAGE, "stage %llu may not run under isolation %llu")                                                       \
+    X(UNKNOWN_TENANT, "tenant %llu has no quota here (%llu known)")                                               \
+    X(UNKNOWN_BASE, "base %llu is not known here (%llu known)")                                                   \
+    X(JOBS_FULL, "%llu jobs would be known, the table holds %llu")
+enum job_refuse_reason {
+    JOB_REFUSE_NONE,
+#define X(name, text) JOB_REFUSE_##name,
+    JOB_REFUSE_REASONS(X)
+#undef X
+    JOB_REFUSE_COUNT
+};
+#define JOB_STOP_REASONS(X)                                                      \
+    X(RECLAIM, "reclaimed")     /* its queue borrowed, the owner wants it back */ \
+    X(PREEMPT, "preempted")     /* a job of higher priority in the same queue */  \
+    X(NOTICE, "notice")         /* its GPUs will be gone */                       \
+    X(SHARED_POOL, "serving")   /* serving needs its GPUs */                      \
+    X(CANCEL, "cancelled")
+enum job_stop_reason {
+#define X(name, text) JOB_STOP_##name,
+    JOB_STOP_REASONS(X)
+#undef X
+    JOB_STOP_COUNT
+};
+/* Why a pending job waits. */
+#define JOB_WAITS(X)                                                                        \
+    X(NONE, "it does not wait")                                                             \
+    X(QUOTA, "its tenant's quota, and what it may borrow, is in use")                       \
+    X(CAPACITY, "no GPU has room")                                                          \
+    X(RESERVED, "the GPUs that would do are reserved for another job")                      \
+    X(ISOLATION, "no GPU that its isolation class allows has room")                         \
+    X(BASE_LOADING, "its base is being loaded")                                             \
+    X(ORDER, "jobs before it have not been placed yet")
+enum job_wait {
+#define X(name, text) JOB_WAIT_##name,
+    JOB_WAITS(X)
+#undef X
+    JOB_WAIT_COUNT
+};
+/* Parts of a bill: every GPU's interval is split among these. */
+#define CHARGE_COMPONENTS(X)                                                                 \
+    X(RESIDENCY, "base residency")   /* split equally among the live claims */               \
+    X(EXCLUSIVE, "exclusive memory") /* bytes held for the owner alone */                    \
+    X(COMPUTE, "compute")                                                                    \
+    X(LOADING, "loading")            /* to the claims that waited for it */                  \
+    X(RESERVED_IDLE, "unused reservation")                                                   \
+    X(IDLE, "idle")                  /* platform */                                          \
+    X(DISCOUNT, "borrowing discount") /* usage_factor: the tenant's part negative, the platform's positive */ \
+    X(STORAGE, "storage")
+enum charge_component {
+#define X(name, text) CHARGE_##name,
+    CHARGE_COMPONENTS(X)
+#undef X
+    CHARGE_COUNT
+};
+
 struct fleet_command {
     COMMAND_HEAD;
     union {
@@ -99,6 +290,36 @@ struct fleet_command {
             uint64_t need;
             uint64_t have;
         } refuse;
+        struct {
+            job_id job;
+            uint64_t bytes;      /* on each GPU */
+            node_id node;
+            uint16_t gpu_mask;
+            uint16_t slice;      /* MIG: profile << 8 | first memory slice; 0: none */
+            base_id base;
+            uint16_t neighbours; /* jobs on these GPUs, this one included */
+            uint16_t clear;      /* 1: memory held another tenant's bytes and is cleared first */
+            int64_t claimed_at_ns; /* since when these GPUs are its own: it may have waited for its base on them */
+        } job_place;
+        struct {
+            job_id job;
+            int64_t by_ns;       /* NEVER_NS: as soon as it can; otherwise the GPUs are gone then */
+        } job_stop;
+        struct {
+            uint64_t bytes;      /* on each GPU */
+            node_id node;
+            uint16_t gpu_mask;
+            base_id base;
+        } base_load, base_drop;
+        struct {
+            uint64_t bytes;      /* SHARED: on each GPU beside the base, which is there; otherwise 0 */
+            replica_id replica;
+            node_id node;        /* SHARED: of the GPUs; otherwise NODE_ANY */
+            uint16_t gpu_mask;
+            uint16_t tp;
+            base_id base;
+            uint16_t clear;      /* SHARED: 1: memory held a tenant's bytes and is cleared first */
+        } replica_start, replica_drain;
         uint64_t word[6];
     };
 };

@@ -4,6 +4,7 @@
 #define FLEET_FLEET_H
 
 #include "fleet/event.h"
+#include "fleet/jobs.h"
 #include "policy/policy.h"
 
 struct fleet;
@@ -16,13 +17,16 @@ struct fleet_config {
     uint32_t adapters_max;     /* adapter indexes are below or equal to it; one live version of each is tracked */
     uint32_t requests_max;     /* outstanding */
     const struct route_policy *route;
-    uint32_t bound_milli;      /* see fleet/view.h */
+    uint32_t bound_milli;      /* see fleet/view.h; >= 1000, so that a pool always has a replica that is not busy */
     uint32_t bound_add;
     /* Hot adapters (affinity): an adapter gets a k-th home while its share of the pool's recent requests exceeds
-     * (k - 1) * hot_share_milli / 1000 of one replica's fair share; it loses it again below cool_milli of that line. */
+     * (k - 1) * hot_share_milli / 1000 of one replica's fair share; it loses it again below cool_milli of that line.
+     * A share of fewer than 16 recent requests a home is noise and gains nothing. */
     uint32_t hot_share_milli;  /* 500 */
     uint32_t cool_milli;       /* 750: the hysteresis */
     int64_t rate_half_life_ns; /* of the request counters behind it; 60 s */
+    const struct scale_policy *scale; /* NULL: nothing scales here (no SCALE event comes) */
+    struct jobs_config jobs;   /* jobs_max 0: none are scheduled */
 };
 
 size_t fleet_bytes(const struct fleet_config *config);
@@ -31,6 +35,16 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
 int64_t fleet_wakeup_at_ns(const struct fleet *fleet);
 void fleet_check(const struct fleet *fleet);
 uint64_t fleet_digest(const struct fleet *fleet);
+/* NULL when none are scheduled. */
+struct jobs *fleet_jobs(struct fleet *fleet);
+/* How many replicas of a base there are, in each state; all 0 for one that does not scale. */
+struct scale_counts {
+    uint32_t waiting;  /* SHARED: for GPUs, or for the base to come */
+    uint32_t starting;
+    uint32_t up;
+    uint32_t draining;
+};
+struct scale_counts fleet_scale_counts(const struct fleet *fleet, base_id base);
 uint32_t fleet_outstanding(const struct fleet *fleet, replica_id replica);
 
 #endif

@@ -12,6 +12,7 @@ struct fleet_replica {
     base_id base;
     node_id node;
     bool up;
+    bool draining;             /* up, in no pool: what it has it finishes */
 };
 
 struct fleet_view {
@@ -36,6 +37,17 @@ struct fleet_ask {
     const uint64_t *gpu_bits;   /* replica indexes that hold the adapter in a slot; NULL: none known */
     const uint64_t *host_bits;  /* replica indexes whose node holds it in host memory; NULL: none known */
     enum route_reason *reason;  /* the policy may say more than ROUTE_POLICY */
+};
+
+/* A base's replicas and their load, when somebody asks how many there should be. */
+struct scale_view {
+    uint64_t outstanding_milli; /* of those that are routed to, smoothed, in thousandths of a request */
+    uint32_t replicas;          /* that there are or will be: draining ones are not counted */
+    uint32_t floor;
+    uint32_t ceiling;
+    uint32_t target_milli;      /* see fleet/event.h */
+    uint32_t up_milli;
+    uint32_t down_milli;
 };
 
 #endif

@@ -1,7 +1,8 @@
 /* Bytes and FLOPs of a model, its adapters, its KV cache and its training: ONE formula for the simulator, the policies
- * and the trainers. Every function is pure. Sources: spec section 2; Kaplan et al. 2020 (2 FLOPs a parameter and token
+ * and the trainers. Every function is pure. Sources: Kaplan et al. 2020 (2 FLOPs a parameter and token
  * forward, 4 backward); Hu et al. 2021 (LoRA: r * (d_in + d_out) parameters a matrix).
- * tp: tensor-parallel degree, >= 1; figures "a GPU" are ceilings of the share. */
+ * tp: tensor-parallel degree, >= 1; figures "a GPU" are ceilings of the share.
+ * Of an averaged shape only the adapter's figures exist; asking for another is a mistake (checked). */
 #ifndef MODEL_FOOTPRINT_H
 #define MODEL_FOOTPRINT_H
 
@@ -33,11 +34,17 @@ uint64_t footprint_kv_bytes_per_token_gpu(const struct shape *shape, uint32_t tp
 /* modules: bits 1 << enum lora_module. Sum over the modules of d_in + d_out, times layers: parameters a unit of rank. */
 uint64_t footprint_adapter_parameters_per_rank(const struct shape *shape, uint32_t modules);
 uint64_t footprint_adapter_parameters(const struct shape *shape, uint32_t modules, uint32_t rank);
+/* The same with one matrix's share rounded to two significant digits before it is multiplied, as on a napkin: rank 16
+ * of a mean of 13,000 is 208,000 -> 210,000 a matrix. Only of an averaged shape. */
+uint64_t footprint_adapter_parameters_rounded(const struct shape *shape, uint32_t modules, uint32_t rank);
 uint64_t footprint_adapter_bytes(const struct shape *shape, uint32_t modules, uint32_t rank); /* bf16 */
 uint64_t footprint_adapter_tensors(const struct shape *shape, uint32_t modules);              /* A and B a matrix */
 
-/* Activations of one serving step: token_budget * (4 * hidden + 3 * ffn) * 2 bytes, all GPUs together. */
-uint64_t footprint_serving_activation_bytes(const struct shape *shape, uint32_t token_budget);
+/* Activations of one serving step on one GPU: token_budget * (4 * hidden + 3 * ffn / tp) * 2 bytes. A tensor-parallel group
+ * cuts the FFN's insides; the residual stream, its norm and what the all-reduces add are whole on every GPU (Shoeybi et al.
+ * 2019, without sequence parallelism), and so are the four widths of hidden counted: on the safe side by what is cut of q and
+ * of the attention's output. */
+uint64_t footprint_serving_activation_bytes_gpu(const struct shape *shape, uint32_t token_budget, uint32_t tp);
 
 /* Training state of one LoRA job beside the base. Gradients bf16, moments two f32: 84 + 84 + 336 MB for r = 16 on 8B. */
 struct training_bytes {

@@ -21,6 +21,7 @@ struct shape {
     bool qkv_bias;
     bool averaged;         /* not a real config: reckoned by mean d_in + d_out, see shape_averaged() */
     uint32_t averaged_sum; /* mean d_in + d_out of one of the seven matrices; only when averaged */
+    uint64_t parameters_nominal; /* what the name promises, 8e9 for an "8B"; 0: none stated */
 };
 
 /* The shapes we ship (llama-7b, llama-8b, llama-13b, llama-70b, mistral-24b, qwen-7b, ...); NULL when unknown. */
@@ -28,7 +29,8 @@ const struct shape *shape_find(const char *name);
 /* For listings: NULL past the end. */
 const struct shape *shape_at(size_t index);
 
-/* A model known only by its size: `layers` x seven matrices of mean d_in + d_out. Estimates say when they used it. */
+/* A model known only by its size: `layers` x seven matrices of mean d_in + d_out. Of its other dimensions nothing is
+ * known (0), so only its adapters can be reckoned. Estimates say when they used it. `name` is cut to fit. */
 struct shape shape_averaged(const char *name, uint32_t layers, uint32_t averaged_sum);
 
 /* Every field in its range and consistent (heads a multiple of kv_heads ...). On failure `ret_field` names the first

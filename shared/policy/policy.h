@@ -9,6 +9,7 @@
 struct replica_view;
 struct fleet_view;
 struct fleet_ask;
+struct scale_view;
 
 /* Evict: what leaves a tier? Bookkeeping hooks, then the choice. All are called by the cache alone. */
 struct evict_policy {
@@ -38,10 +39,46 @@ struct route_policy {
     uint32_t (*pick)(const struct fleet_view *view, const struct fleet_ask *ask);
 };
 
+/* Order: which job next? Priority classes come first, whatever the policy; then these; ties go to the older job. */
+struct order_policy {
+    const char *name;
+    const char *about;
+    bool by_size;  /* least remaining GPU time first */
+    bool by_share; /* the tenant with the least decayed usage per weight first */
+};
+
+/* Place: where does a job run? Best fit that keeps whole nodes whole, in either case. */
+struct place_policy {
+    const char *name;
+    const char *about;
+    bool resident_first; /* where its base is, or is coming; load one where queued work pays for it */
+};
+
+/* Scale: how many replicas? What it would have at once; that the load stays there for a while first is the core's affair,
+ * and so is the answer's being held between floor and ceiling. */
+struct scale_policy {
+    const char *name;
+    const char *about;
+    uint32_t (*want)(const struct scale_view *view);
+};
+
 #define EVICT_POLICIES(X) X(lru) X(fifo) X(lfu) X(sieve) X(gdsf)
 #define QUEUE_POLICIES(X) X(fcfs) X(vtc)
 #define ROUTE_POLICIES(X) X(round_robin) X(random) X(least_loaded) X(power_of_two) X(sticky) X(bounded) X(affinity)
 
+#define ORDER_POLICIES(X) X(fifo) X(srpt) X(wfq)
+#define PLACE_POLICIES(X) X(residency) X(naive)
+#define SCALE_POLICIES(X) X(load) X(fixed)
+
+#define X(name) extern const struct order_policy order_##name;
+ORDER_POLICIES(X)
+#undef X
+#define X(name) extern const struct place_policy place_##name;
+PLACE_POLICIES(X)
+#undef X
+#define X(name) extern const struct scale_policy scale_##name;
+SCALE_POLICIES(X)
+#undef X
 #define X(name) extern const struct evict_policy evict_##name;
 EVICT_POLICIES(X)
 #undef X
@@ -56,6 +93,9 @@ ROUTE_POLICIES(X)
 const struct evict_policy *evict_policy_find(const char *name);
 const struct queue_policy *queue_policy_find(const char *name);
 const struct route_policy *route_policy_find(const char *name);
+const struct order_policy *order_policy_find(const char *name);
+const struct place_policy *place_policy_find(const char *name);
+const struct scale_policy *scale_policy_find(const char *name);
 
 /* For listings, question by question: false past the end. */
 struct policy_line {

@@ -49,7 +49,7 @@ static void adapter_forget(struct replica *replica, uint32_t index)
 
 static void say_evict(struct replica *replica, struct replica_commands *out, struct adapter *adapter)
 {
-    struct replica_command *command = say(replica, out, REPLICA_COMMAND_EVICT, 0);
+    struct replica_command *command = replica_say(replica, out, REPLICA_COMMAND_EVICT, 0);
 
     command->evict.adapter = adapter->id;
     command->evict.bytes = adapter->bytes;
@@ -179,7 +179,7 @@ enum load_answer adapter_load(struct replica *replica, uint32_t index, struct re
     adapter->load_began_at_ns = replica->at_ns;
     replica->slot_adapters[adapter->entry] = index;
     replica->loads++;
-    command = say(replica, out, REPLICA_COMMAND_LOAD, 0);
+    command = replica_say(replica, out, REPLICA_COMMAND_LOAD, 0);
     command->load.adapter = adapter->id;
     command->load.bytes = adapter->bytes;
     command->load.gpu_slot = (uint16_t)adapter->entry;

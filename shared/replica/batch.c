@@ -256,7 +256,7 @@ void batch_run(struct replica *replica, struct replica_commands *out)
         replica->run_steps_max = 1;
     }
     replica->plan_count = replica->rows_count;
-    command = say(replica, out, REPLICA_COMMAND_RUN, 0);
+    command = replica_say(replica, out, REPLICA_COMMAND_RUN, 0);
     command->run.step = replica->step + 1;
     command->run.rows_digest = rows_digest(replica->plan, replica->plan_count);
     command->run.rows = replica->plan_count;

@@ -175,7 +175,7 @@ static inline void note_change(struct replica *replica)
 }
 
 /* replica.c: a zeroed command with its head filled. One place is kept for RUN, so others ask say_room() first. */
-struct replica_command *say(struct replica *replica, struct replica_commands *out,
+struct replica_command *replica_say(struct replica *replica, struct replica_commands *out,
                             enum replica_command_kind kind, uint32_t reason);
 static inline bool say_room(const struct replica_commands *out, uint32_t count)
 {

@@ -26,7 +26,7 @@ static void preempt_newest(struct replica *replica, struct replica_commands *out
 
     row_release(replica, row);
     request->lost_tokens = max_u32(request->lost_tokens, row->context);
-    request_account(request, say(replica, out, REPLICA_COMMAND_PREEMPT, 0));
+    request_account(request, replica_say(replica, out, REPLICA_COMMAND_PREEMPT, 0));
     queue_insert(replica, row->request);
     replica->rows_count--;
     replica->preemptions++;

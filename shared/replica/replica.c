@@ -116,7 +116,7 @@ struct replica *replica_create(void *memory, size_t memory_bytes, const struct r
     return replica;
 }
 
-struct replica_command *say(struct replica *replica, struct replica_commands *out,
+struct replica_command *replica_say(struct replica *replica, struct replica_commands *out,
                             enum replica_command_kind kind, uint32_t reason)
 {
     struct replica_command *command;
@@ -170,7 +170,7 @@ static bool say_ends(struct replica *replica, struct replica_commands *out)
 
         if (!say_room(out, 2))
             return false;
-        command = say(replica, out, (enum replica_command_kind)request->end_kind, request->end_reason);
+        command = replica_say(replica, out, (enum replica_command_kind)request->end_kind, request->end_reason);
         if (request->end_kind == REPLICA_COMMAND_DONE)
             request_account(request, command);
         else
@@ -241,7 +241,7 @@ static void request_arrived(struct replica *replica, const struct replica_event 
         adapter = adapter_find(replica, event->request.adapter);
     reason = refusal(replica, event, adapter, &need, &have);
     if (reason != REFUSE_NONE) {
-        struct replica_command *command = say(replica, out, REPLICA_COMMAND_REFUSE, reason);
+        struct replica_command *command = replica_say(replica, out, REPLICA_COMMAND_REFUSE, reason);
 
         command->refuse.request = event->request.request;
         command->refuse.need = need;
@@ -355,7 +355,7 @@ void replica_step(struct replica *replica, const struct replica_event *event, st
     apply(replica, event, out);
     replica->unsaid = !decide(replica, out);
     if (replica->draining && !replica->drained && !replica->unsaid && is_empty(replica)) {
-        (void)say(replica, out, REPLICA_COMMAND_DRAINED, 0);
+        (void)replica_say(replica, out, REPLICA_COMMAND_DRAINED, 0);
         replica->drained = true;
     }
     for (uint32_t i = 0; i < out->count; i++) {

@@ -29,7 +29,7 @@
     X(lora_bytes_efficiency, 1e-6, 1, "of bandwidth, reading adapters")                                            \
     X(lora_flops_efficiency, 1e-6, 1, "of peak, LoRA products")                                                    \
     X(launch_us, 0, 1e6, "one LoRA kernel")                                                                        \
-    X(slora_rank_us, 0, 1e6, "S-LoRA's kernels: a unit of rank summed over rows")                                  \
+    X(slora_rank_us, 0, 1e6, "S-LoRA's kernels: a unit of rank, summed over distinct adapters")                                  \
     X(slora_fixed_us, 0, 1e9, "S-LoRA's kernels: a step with any adapter")                                         \
     X(price_per_h, 0, 1e6, "one GPU, in currency units; 0: unknown")
 

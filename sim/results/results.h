@@ -25,6 +25,8 @@ struct request_row {
     uint8_t tier;               /* enum tier, where the adapter was found */
     uint8_t status;             /* enum request_status */
     uint8_t reason;             /* enum refuse_reason of a refusal */
+    uint64_t refuse_need;       /* the refusal's arithmetic, in the unit of its sentence; no column of the file */
+    uint64_t refuse_have;
     uint32_t prompt_tokens;
     uint32_t output_tokens;     /* produced */
     uint32_t recomputed_tokens;
@@ -63,7 +65,11 @@ struct results;
 enum status results_open(struct results_file *file, const struct scenario *scenario, uint32_t replicas_count,
                          uint32_t tenants_count, struct results **ret_results);
 void results_request(struct results *results, const struct request_row *row);
+/* A replica's samples follow each other without gaps from time 0, but for those that are told; an interval may differ from
+ * the one before. */
 void results_sample(struct results *results, const struct replica_sample *sample);
+/* It was down until until_ns: no sample speaks of the time since the last one. */
+void results_replica_gap(struct results *results, uint32_t replica, int64_t until_ns);
 /* Facts only the engine knows are in `facts`; everything else was gathered. Frees `results`. */
 enum status results_close(struct results *results, const struct run_facts *facts, struct summary *ret_summary, FILE *errors);
 

@@ -7,6 +7,7 @@
 
 #include "base/histogram.h"
 #include "base/ids.h"
+#include "results/jobs_summary.h"
 
 /* Where a request's time went; exact integers that add up to its latency. */
 #define BLAME_LIST(X)                                                                              \
@@ -52,6 +53,12 @@ struct latency {
     int64_t max_ns;
 };
 
+/* Goals: a fine-tuned request costs at most so much more than a base one, medians; none where its adapter was in the
+ * object store. Below so many requests on either side a ratio of medians is noise. */
+#define GOAL_E2E_OVER_BASE 1.10
+#define GOAL_TTFT_OVER_BASE 1.20
+#define RATIO_REQUESTS_MIN 100
+
 #define BLAME_BANDS 4 /* mean composition of the requests around e2e p50, p90, p99, and of all */
 struct blame_band {
     char label[16];     /* "all", "p50", "p90", "p99" */
@@ -59,7 +66,15 @@ struct blame_band {
     double mean_ns[BLAME_COUNT];
 };
 
+/* What a refused request needed and what there was, in the unit of refuse_sentence(). */
+#define REASONS_MAX 16
+struct refusal {
+    uint64_t need;
+    uint64_t have;
+};
+
 /* What the engine counted. */
+struct jobs_facts;
 struct run_facts {
     int64_t warmup_until_ns;
     int64_t arrivals_end_ns;
@@ -81,10 +96,18 @@ struct run_facts {
     uint64_t little_area_ns;    /* integral of the number in the system over the whole run: equals the sum of sojourns */
     uint64_t little_sum_ns;
     double busy_ns;             /* summed over replicas, in the measured window */
+    double replica_up_ns;       /* the same of being up, where replicas come and go; 0: all were, always */
+    uint64_t serving_gpu_ns;    /* GPU time that replicas held, starts and drains included, whole run */
+    uint64_t replica_starts;
+    uint64_t replica_drains;
+    uint64_t serving_stops;     /* jobs stopped because serving needed their GPUs */
     const char *notes;          /* of the source; copied */
+    const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */
 };
 
 struct summary {
+    struct jobs_summary jobs;
+    bool without_requests;      /* the scenario has none (workload.source none): nothing is said about them */
     char name[64];
     char variant[64];
     uint64_t seed;
@@ -97,14 +120,16 @@ struct summary {
     uint64_t overload;
     uint64_t timeouts;
     uint64_t unfinished;
-    uint64_t by_reason[16];     /* of refused */
+    uint64_t by_reason[REASONS_MAX]; /* of refused */
+    struct refusal refusal_worst[REASONS_MAX]; /* the one that needed most; zeros where numbers say nothing */
+    /* Of completed requests in the measured window. When `saturated`, only count, mean and max may be shown. */
     struct latency latency[CLASS_COUNT][METRIC_COUNT];
     uint64_t good;              /* completed within the objective */
     double goodput_per_s;
     double requests_per_s;      /* completed in the measured window a second */
     double output_tokens_per_s;
     double total_tokens_per_s;
-    /* p50 of the class over p50 of base requests; NaN when there are too few of either (100). */
+    /* p50 of the class over p50 of base requests; NaN when either has fewer than RATIO_REQUESTS_MIN. */
     double e2e_over_base[CLASS_COUNT];
     double ttft_over_base[CLASS_COUNT];
     struct blame_band blame[BLAME_BANDS];
@@ -114,12 +139,12 @@ struct summary {
     double kv_share_mean, kv_share_max;
     double slots_pinned_share_mean;
     double gpu_busy_share;
-    double waiting_mean, waiting_max;
+    double waiting_mean, waiting_max; /* at a replica */
     uint64_t preempted_requests;
     uint64_t recomputed_tokens;
     double jain;                /* over tenants: output tokens a second of their requests' time; 1: equal */
     uint64_t tenants_served;
-    /* Saturation. */
+    /* Saturation: results/saturation.h says how it is judged. */
     bool saturated;
     double rho;                 /* offered work over what was done; > 1: the backlog grows */
     double backlog_slope_per_s; /* requests in the system, least squares over the measured window */
@@ -127,5 +152,6 @@ struct summary {
 
 /* Machine-readable: one JSON object on one line. */
 void summary_json(FILE *out, const struct summary *summary);
+void summary_free(struct summary *summary); /* what it owns; accepts {0} */
 
 #endif

@@ -20,6 +20,33 @@ struct scenario_pool {
     uint32_t base_index;        /* bases are numbered by first appearance; pools of one base share the number */
 };
 
+/* Replicas that the pool may have at once. */
+static inline uint64_t pool_replicas_most(const struct keys_pool *keys)
+{
+    return keys->replicas_max > 0 ? keys->replicas_max : keys->replicas;
+}
+
+/* A kind of job with its names resolved. */
+struct scenario_job_kind {
+    struct keys_job_kind keys;  /* named: kind-0, ... where the file does not */
+    struct shape shape;         /* of keys.base */
+    uint32_t base_index;        /* the pools' number where a pool has this base; others follow behind bases_count */
+};
+
+/* One flavor of capacity with its names resolved; its number is the flavor's. */
+struct scenario_capacity {
+    struct keys_capacity keys;
+    struct gpu_profile profile;
+};
+
+/* An upgrade with its names resolved; of use only where keys.at_h > 0. */
+struct scenario_upgrade {
+    struct keys_upgrade keys;
+    uint32_t from;              /* bases of pools */
+    uint32_t to;
+    uint32_t kind;              /* of jobs */
+};
+
 struct scenario {
     RUN_KEYS(KEY_FIELD)
     struct keys_slo slo;
@@ -28,6 +55,14 @@ struct scenario {
     struct scenario_pool pools[POOLS_MAX];
     uint32_t pools_count;
     uint32_t bases_count;
+    struct keys_jobs jobs;
+    struct scenario_job_kind job_kinds[JOB_KINDS_MAX];
+    uint32_t job_kinds_count;
+    struct keys_scheduler scheduler;
+    struct scenario_capacity capacity[CAPACITY_MAX];
+    uint32_t capacity_count;        /* 0 without jobs */
+    struct scenario_upgrade upgrade;
+    uint32_t bases_and_jobs_count;  /* >= bases_count: with the bases that only jobs have */
     char variant[VARIANT_NAME_MAX]; /* "default" when the file has no variants */
     char directory[KEY_TEXT_MAX];   /* of the file: relative paths start here */
 };

@@ -32,7 +32,7 @@ static enum cache_answer acquire(struct cache *cache, adapter_id adapter, uint64
     return answer;
 }
 
-/* Two slots, LRU, 5 ms a load: the history of spec 3.1. */
+/* Two slots, LRU, 5 ms a load: a history whose answer is known by hand. */
 static void two_slots_give_one_hit_three_misses_and_15_ms(void **state)
 {
     (void)state;

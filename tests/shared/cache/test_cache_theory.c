@@ -1,5 +1,5 @@
 /* The cache against what is known exactly or nearly so under independent references: Che's approximation for LRU and
- * its twin for FIFO, King's sum for tiny LRU caches, and the route known answer of spec 3.2 with caches alone. */
+ * its twin for FIFO, King's sum for tiny LRU caches, and the known answer of scenarios/route-300.yaml with caches alone. */
 #include "cache/cache.h"
 #include "support.h"
 

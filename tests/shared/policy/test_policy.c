@@ -4,26 +4,36 @@
 
 #include <ctype.h>
 
-/* Found under the question it belongs to, and nowhere else. */
+/* Found under the question it belongs to, and nowhere else: evict has a fifo and so has order, so names are unique within a
+ * question only, and the line's own `about` tells them apart. */
 static bool is_found(const struct policy_line *line)
 {
-    const struct evict_policy *evict = evict_policy_find(line->name);
-    const struct queue_policy *queue = queue_policy_find(line->name);
-    const struct route_policy *route = route_policy_find(line->name);
+    bool found = false;
+    uint32_t others = 0;
 
-    if (strcmp(line->question, "evict") == 0)
-        return evict != NULL && evict->about == line->about && queue == NULL && route == NULL;
-    if (strcmp(line->question, "queue") == 0)
-        return queue != NULL && queue->about == line->about && evict == NULL && route == NULL;
-    return strcmp(line->question, "route") == 0 && route != NULL && route->about == line->about && evict == NULL &&
-           queue == NULL;
+#define LOOK(question_name)                                                                \
+    do {                                                                                   \
+        const struct question_name##_policy *policy = question_name##_policy_find(line->name); \
+        bool its_own = strcmp(line->question, #question_name) == 0;                        \
+        found = found || (its_own && policy != NULL && policy->about == line->about);      \
+        others += !its_own && policy != NULL && policy->about == line->about;              \
+    } while (0)
+    LOOK(evict);
+    LOOK(queue);
+    LOOK(route);
+    LOOK(order);
+    LOOK(place);
+    LOOK(scale);
+#undef LOOK
+    return found && others == 0;
 }
 
 static void every_listed_policy_is_found_by_its_name(void **state)
 {
     (void)state;
 #define X(name) +1
-    const size_t expected = 0 EVICT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X);
+    const size_t expected = 0 EVICT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X) ORDER_POLICIES(X) PLACE_POLICIES(X)
+        SCALE_POLICIES(X);
 #undef X
     struct policy_line line = {0};
     size_t count = 0;

@@ -1,0 +1,162 @@
+/* What the fleet core keeps. Only the files of this folder include it: fleet.c (steps), rate.c (how hot an adapter is),
+ * residency.c (who holds it), scale.c (how many replicas), check.c (invariants and digest). */
+#ifndef FLEET_STATE_H
+#define FLEET_STATE_H
+
+#include "fleet/fleet.h"
+#include "fleet/view.h"
+
+#define FLEET_REPLICAS_MAX 1024
+
+/* A count of events that forgets: half of it a half-life. */
+struct rate {
+    uint64_t value; /* events, RATE_ONE each when new */
+    uint64_t epoch; /* up to which it has been decayed */
+};
+
+struct fleet_adapter {
+    struct rate rate;
+    uint64_t losses_seen;  /* its GPU bits are rid of the replicas lost up to then */
+    uint32_t version;      /* whose residency is tracked */
+    uint32_t hosts_count;  /* bits set in its line of host_nodes */
+    uint16_t homes;        /* >= 1; may exceed a pool that shrank, the ask takes the smaller */
+    bool tracked;          /* `version` means something */
+};
+
+/* The replicas that serve one base. */
+struct fleet_pool {
+    uint16_t *members; /* [replicas_max], ascending */
+    uint32_t count;
+    uint64_t ordinal;     /* requests routed here, ever */
+    uint64_t outstanding; /* sum over the members */
+    struct rate rate;     /* of its requests for adapters and for the base itself */
+};
+
+/* A slot of the host's table of requests; in flight iff `replica` is not NONE_INDEX. */
+struct fleet_request {
+    request_id id;
+    uint32_t replica;
+    uint32_t prev; /* the replica's requests, a list of slots, so that its loss frees them without a search */
+    uint32_t next;
+};
+
+/* What the core knows of a replica beyond what policies see. */
+struct fleet_member {
+    uint64_t lost_at;       /* `losses` when it last went down; 0: never */
+    uint32_t request_first; /* slot, NONE_INDEX when it has none */
+    uint32_t generation_next; /* of the next one that is asked for under this index */
+    uint16_t scale_base;    /* whose index it is; NO_SCALE: nobody's */
+    uint8_t scale_state;    /* enum scale_state */
+    bool known;             /* it was up once: `generation` is its last */
+};
+
+#define NO_SCALE UINT16_MAX
+enum scale_state {
+    SCALE_DOWN,
+    SCALE_WAITING,  /* SHARED: for GPUs, or for the base to come */
+    SCALE_STARTING,
+    SCALE_UP,
+    SCALE_DRAINING,
+    SCALE_STATE_COUNT
+};
+
+/* A base whose replicas come and go. */
+struct fleet_scale {
+    uint64_t bytes;
+    int64_t up_ns;
+    int64_t down_ns;
+    int64_t look_at_ns;      /* the next look at its load */
+    int64_t looked_at_ns;    /* the last one; -1: none yet */
+    int64_t area_at_ns;      /* `area` is up to here */
+    int64_t above_since_ns;  /* the policy has wanted more since; NEVER_NS: it does not */
+    int64_t below_since_ns;
+    uint64_t area;           /* integral of the pool's outstanding since the last look, in request-nanoseconds */
+    uint64_t mean_milli;     /* smoothed outstanding */
+    uint32_t target_milli;
+    uint32_t up_milli;
+    uint32_t down_milli;
+    uint32_t counts[SCALE_STATE_COUNT]; /* of its indexes, by state */
+    uint16_t floor;
+    uint16_t ceiling;
+    uint16_t first;
+    uint16_t indexes;        /* first .. first + indexes - 1 are its own */
+    uint16_t tp;
+    uint16_t flags;
+    bool known;
+};
+
+struct fleet {
+    struct fleet_config config;
+    int64_t at_ns;
+    uint64_t losses;        /* replicas gone down so far */
+    uint64_t commands;      /* said so far; the id of the last */
+    uint64_t history;       /* hash of all command bodies and residency changes */
+    uint64_t epoch;         /* of the rates, at at_ns */
+    int64_t epoch_until_ns; /* it is another from here on */
+    int64_t epoch_ns;       /* its length */
+    uint32_t replica_words; /* 64-bit words of a set of replicas */
+    uint32_t node_words;
+
+    struct fleet_replica *replicas; /* [replicas_max] */
+    struct fleet_member *members;   /* [replicas_max] */
+    struct fleet_pool *pools;       /* [bases_max] */
+    struct fleet_adapter *adapters; /* [adapters_max + 1], by index */
+    uint64_t *gpu_replicas;         /* [adapters_max + 1][replica_words] */
+    uint64_t *host_nodes;           /* [adapters_max + 1][node_words] */
+    uint64_t *node_replicas;        /* [nodes_max][replica_words]: which are up on it */
+    uint64_t *host_scratch;         /* [replica_words] of the request being routed */
+    struct fleet_request *requests; /* [requests_max], by slot */
+    struct jobs *jobs;              /* NULL: none are scheduled */
+    struct fleet_scale *scales;     /* [bases_max] */
+    uint16_t *scaled;               /* [bases_max] the bases that scale, in the order they were told */
+    uint32_t scaled_count;
+    int64_t scale_at_ns;            /* the earliest look; NEVER_NS */
+};
+
+/* rate.c */
+#define RATE_ONE (UINT64_C(1) << 20)
+/* Epochs in a half-life. */
+#define RATE_EPOCHS 64
+void rate_clock(struct fleet *fleet, int64_t at_ns);
+uint64_t rate_now(const struct rate *rate, uint64_t epoch);
+void rate_add_one(struct rate *rate, uint64_t epoch);
+/* Counts a request of the adapter and of its pool, and moves the number of homes if that crossed a line. */
+void rate_heat(struct fleet *fleet, struct fleet_adapter *adapter, struct fleet_pool *pool);
+
+/* residency.c */
+void residency_step(struct fleet *fleet, const struct fleet_event *event);
+void residency_retire(struct fleet *fleet, adapter_id adapter);
+/* NULL where nothing is known of this version. Valid until the next call. */
+const uint64_t *residency_gpu_bits(struct fleet *fleet, adapter_id adapter);
+const uint64_t *residency_host_bits(struct fleet *fleet, adapter_id adapter);
+
+/* fleet.c */
+struct fleet_command *fleet_say(struct fleet *fleet, struct fleet_commands *out, enum fleet_command_kind kind);
+void fleet_remember(struct fleet *fleet, const struct fleet_command *command);
+/* No request is routed to it any more. */
+void fleet_leave_pool(struct fleet *fleet, uint32_t replica);
+
+/* scale.c */
+void scale_event(struct fleet *fleet, const struct fleet_event *event);
+void scale_tick(struct fleet *fleet, struct fleet_commands *out);
+/* The pool's outstanding is about to change. */
+void scale_note(struct fleet *fleet, uint32_t base);
+void scale_replica_up(struct fleet *fleet, const struct fleet_event *event);
+/* False: it was not up, its start has failed. */
+bool scale_replica_down(struct fleet *fleet, const struct fleet_event *event);
+/* Commands `from` on were said by jobs: replicas of the shared pool start and drain by them. */
+void scale_hear(struct fleet *fleet, const struct fleet_commands *out, uint32_t from);
+bool scale_is_shared(const struct fleet *fleet, replica_id replica);
+void scale_check(const struct fleet *fleet);
+uint64_t scale_digest(const struct fleet *fleet, uint64_t digest);
+
+/* A report may be of an incarnation that is gone by now; such words are late, not wrong. */
+static inline bool replica_is_live(const struct fleet *fleet, replica_id id)
+{
+    uint32_t index = replica_index(id);
+
+    check(index < fleet->config.replicas_max);
+    return fleet->replicas[index].up && fleet->replicas[index].generation == id.value >> 16;
+}
+
+#endif

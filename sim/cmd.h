@@ -1,0 +1,23 @@
+/* The verbs of berth-sim. argv[0] is the verb. */
+#ifndef SIM_CMD_H
+#define SIM_CMD_H
+
+#define VERBS(X)                                                                                     \
+    X(run, "run a scenario: table, HDF5, report, journal")                                           \
+    X(scenario, "check a scenario file; list every key")                                             \
+    X(estimate, "bytes, FLOPs and times of a model, its adapters and its training")                  \
+    X(policies, "the policies built in, by question")                                                \
+    X(trace, "what is in a trace file")                                                              \
+    X(replay, "step the cores again through a journal and compare")                                  \
+    X(validate, "predictions against published measurements")
+
+#define X(name, about) int cmd_##name(int argc, char **argv);
+VERBS(X)
+#undef X
+
+#define EXIT_OK 0
+#define EXIT_FAILED 1
+#define EXIT_USAGE 2
+#define EXIT_STOPPED 130
+
+#endif

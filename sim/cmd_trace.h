@@ -1,0 +1,20 @@
+/* What the two halves of berth-sim trace share: requests in cmd_trace.c, jobs in cmd_trace_jobs.c. */
+#ifndef SIM_CMD_TRACE_H
+#define SIM_CMD_TRACE_H
+
+#include <stdio.h>
+
+#include <jansson.h>
+
+#include "jobs_survey.h"
+
+void trace_print_duration(FILE *output, int64_t duration_ns);
+void trace_print_names(FILE *output, const char *name, const struct survey_names *names);
+void trace_print_skips(FILE *output, const struct trace_info *info);
+json_t *trace_json_names(const struct survey_names *names);
+json_t *trace_json_skips(const struct trace_info *info);
+
+/* Reads the jobs to their end and prints them, or says on `errors` what is wrong. Closes the trace. Exit code. */
+int trace_info_jobs(struct job_trace *trace, const char *path, bool json, FILE *output, FILE *errors);
+
+#endif

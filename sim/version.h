@@ -1,0 +1,7 @@
+/* What this build is called; results and pages carry it. */
+#ifndef SIM_VERSION_H
+#define SIM_VERSION_H
+
+#define BERTH_VERSION "0.1.0"
+
+#endif

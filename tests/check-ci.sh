@@ -1,0 +1,39 @@
+#!/bin/sh
+# The slower tests: a clang build with equal numbers, short fuzzing. Everything here runs in one thread, so there is nothing for
+# ThreadSanitizer to see yet.
+set -u
+sudo=$([ "$(id -u)" = 0 ] || echo sudo)
+missing=
+for package in clang libclang-rt-14-dev; do
+    dpkg-query -W -f '${Status}' $package 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+if [ -n "$missing" ]; then
+    echo "installing:$missing"
+    $sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
+fi
+passed=0 failed=0
+note() { if [ "$1" -eq 0 ]; then echo "ok $2"; passed=$((passed + 1)); else echo "not ok $2"; failed=$((failed + 1)); fi; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+sample="--set workload.trace.path=../traces/samples/azure-conv-sample.csv.gz --set duration_s=900 --set warmup_s=60 --quiet --json"
+
+make --no-print-directory -j"$(nproc)" CC=clang MODE=release all tests; note $? "clang builds everything without a warning"
+make --no-print-directory -j"$(nproc)" MODE=release all >/dev/null; note $? "gcc builds everything"
+# shellcheck disable=SC2086
+build/release-clang/bin/berth-sim run scenarios/azure-conv.yaml $sample --out "$work/clang.h5" >"$work/clang.json"; note $? "a run by clang's build"
+# shellcheck disable=SC2086
+build/release/bin/berth-sim run scenarios/azure-conv.yaml $sample --out "$work/gcc.h5" >"$work/gcc.json"; note $? "a run by gcc's build"
+h5diff -q "$work/clang.h5" "$work/gcc.h5"; note $? "clang and gcc: equal numbers in HDF5"
+[ "$(grep -o '"digest": "[0-9a-f]*"' "$work/clang.json")" = "$(grep -o '"digest": "[0-9a-f]*"' "$work/gcc.json")" ]; note $? "clang and gcc: equal digests"
+tests/run.sh --unit release-clang >"$work/units.log" 2>&1; note $? "the units built by clang: $(tail -n 1 "$work/units.log")"
+
+# Short fuzzing: bytes as traces, half a minute; what it finds is kept beside the log.
+clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_TRACE -Ishared -Itraces \
+    tests/fuzz/fuzz_trace.c traces/*.c shared/base/*.c sim/engine/check_failed.c -ljansson -lz -lzstd -lm -o "$work/fuzz_trace"
+note $? "the fuzzer of trace readers is built"
+mkdir "$work/corpus" && cp traces/samples/*sample* "$work/corpus/"
+"$work/fuzz_trace" -max_total_time=30 -max_len=4096 -artifact_prefix="$work/" "$work/corpus" >"$work/fuzz.log" 2>&1
+note $? "thirty seconds of fuzzing: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
+echo
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,61 @@
+#!/bin/sh
+# Who may include whom (from the compiler's own dependency files), and what libshared.a may call.
+#   tests/floors.sh build/MODE
+set -u
+build=$1
+bad=0
+
+# folder, and the folders it may include besides itself; a policy sees views, never a core's inside.
+allowed() {
+    case $1 in
+    shared/base)    echo "shared/base" ;;
+    shared/model)   echo "shared/base" ;;
+    shared/journal) echo "shared/base" ;;
+    shared/policy)  echo "shared/base shared/model shared/cache/view.h shared/fleet/view.h shared/fleet/event.h" ;;
+    shared/cache)   echo "shared/base shared/model shared/journal shared/policy/policy.h" ;;
+    shared/replica|shared/node|shared/fleet)
+                    echo "shared/base shared/model shared/journal shared/cache shared/policy/policy.h" ;;
+    traces)         echo "shared/base" ;;
+    sim|sim/*)      echo "shared traces sim" ;;
+    *)              echo "" ;;
+    esac
+}
+
+for file in $(find "$build/shared" "$build/traces" "$build/sim" -name '*.d' | sort); do
+    unit=${file#"$build/"}
+    folder=$(dirname "$unit")
+    may="$folder $(allowed "$folder")"
+    # -MMD leaves system headers out; a header is named once in the first rule.
+    for header in $(sed -e '/^$/,$d' -e 's/\\$//' "$file" | tr ' ' '\n' | grep '\.h$' | sort -u); do
+        fine=no
+        for prefix in $may; do
+            case $header in "$prefix"|"$prefix"/*) fine=yes ;; esac
+        done
+        # traces is one flat folder: its headers stand beside its sources.
+        if [ $fine = no ]; then
+            echo "floors: ${unit%.d}.c includes $header; it may include: $may"
+            bad=1
+        fi
+    done
+done
+
+# The core may not know the hour, touch a file or take memory: only these may stay undefined.
+calls=$(nm -u "$build/libshared.a" 2>/dev/null | awk '/ U /{print $2}' | sort -u)
+own=$(nm --defined-only "$build/libshared.a" 2>/dev/null | awk 'NF==3{print $3}' | sort -u)
+for call in $calls; do
+    case $call in
+    memcpy|memset|memmove|memcmp|strlen|strcmp|strncmp|check_failed|__stack_chk_fail) continue ;;
+    __divti3|__udivti3|__umodti3|__udivmodti4|__floatuntidf|__popcountdi2) continue ;; # arithmetic of the compiler's runtime
+    __asan_*|__ubsan_*|__tsan_*|_GLOBAL_OFFSET_TABLE_|__sanitizer_*) continue ;;
+    esac
+    if ! printf '%s\n' "$own" | grep -qx "$call"; then
+        echo "floors: libshared.a calls $call"
+        bad=1
+    fi
+done
+if grep -nE '^[[:space:]]*#[[:space:]]*if.*(SIM|EXEC|CUDA)' -r shared --include='*.[ch]'; then
+    echo "floors: shared/ must not know its host"
+    bad=1
+fi
+[ $bad = 0 ] && echo "floors hold"
+exit $bad

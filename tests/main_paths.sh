@@ -1,0 +1,197 @@
+#!/bin/sh
+# The main paths, as a person would take them, on the built binaries. One line a check: ok, not ok, skip; `done` at the end.
+set -u
+sim=bin/berth-sim
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+
+ok() { echo "ok $1"; }
+not_ok() { echo "not ok $1${2:+: $2}"; }
+# name, command: the command must succeed.
+passes() { name=$1; shift; if "$@" >"$work/out" 2>"$work/err"; then ok "$name"; else not_ok "$name" "$(tail -n 3 "$work/err")"; fi; }
+# name, exit code, text that stderr must hold, command
+refuses() {
+    name=$1 code=$2 text=$3
+    shift 3
+    "$@" >"$work/out" 2>"$work/err"
+    got=$?
+    if [ $got -eq "$code" ] && grep -qF -- "$text" "$work/err"; then ok "$name"
+    else not_ok "$name" "exit $got, stderr: $(head -n 3 "$work/err")"; fi
+}
+# name, file, jq-like key, expression in awk over v
+json_number() { sed -n "s/.*\"$2\": \([-0-9.e+]*\).*/\1/p" "$1" | head -n 1; }
+near() { # name, got, want, tolerance
+    if [ -n "$2" ] && awk -v g="$2" -v w="$3" -v t="$4" 'BEGIN{d=g-w; if(d<0)d=-d; exit !(d<=t)}'; then ok "$1"
+    else not_ok "$1" "got ${2:-nothing}, want $3 +- $4"; fi
+}
+
+# A short stretch of the generated sample, whatever is installed beside the checkout.
+sample="--set workload.trace.path=../traces/samples/azure-conv-sample.csv.gz --set duration_s=900 --set warmup_s=60 --quiet"
+
+# Estimates.
+$sim estimate --shape llama-8b --rank 16 --json >"$work/e.json" 2>"$work/err"
+near "estimate: adapter parameters of rank 16 on 8B" "$(json_number "$work/e.json" adapter_parameters)" 41943040 0
+near "estimate: adapter bytes" "$(json_number "$work/e.json" adapter_bytes)" 83886080 0
+$sim estimate --train-tokens 30000000 --shape llama-8b --gpu h100 --gpus 1 --mfu 0.4 --json >"$work/e.json" 2>"$work/err"
+near "estimate: training time of 30 M tokens" "$(json_number "$work/e.json" train_seconds)" 2427 24
+cat >"$work/config.json" <<'CONFIG'
+{"num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+ "intermediate_size": 14336, "vocab_size": 128256, "torch_dtype": "bfloat16"}
+CONFIG
+$sim estimate --config "$work/config.json" --rank 16 --json >"$work/e.json" 2>"$work/err"
+near "estimate: from a config.json" "$(json_number "$work/e.json" adapter_parameters)" 41943040 0
+refuses "estimate: an unknown shape is named" 2 "llama-9b" $sim estimate --shape llama-9b
+refuses "estimate: a tp that does not divide the heads" 2 "--tp 3 does not divide the 32 attention heads" $sim estimate --tp 3
+
+# Help, policies, keys.
+passes "every verb has help" sh -c "for v in run scenario estimate policies trace replay validate; do $sim \$v --help >/dev/null || exit 1; done"
+passes "policies are listed" sh -c "$sim policies | grep -q sieve"
+passes "keys are listed" sh -c "$sim scenario keys | grep -q workload.arrivals.rate_per_s"
+passes "every verb calls an unknown option wrong usage" sh -c \
+    "for v in run scenario estimate policies trace replay validate; do $sim \$v --frobnicate 2>/dev/null; [ \$? = 2 ] || exit 1; done"
+refuses "output that cannot be written is an error" 1 "could not be written" sh -c "$sim policies >/dev/full"
+refuses "an unknown verb is a usage error" 2 "no verb 'frobnicate'" $sim frobnicate
+
+# Every scenario that we ship reads.
+for file in scenarios/*.yaml; do passes "scenario check: $file" $sim scenario check "$file"; done
+refuses "an unknown variant is an error with a suggestion" 2 "did you mean sticky?" $sim run scenarios/azure-conv.yaml --variant stiky
+refuses "an unknown key is an error with a suggestion" 1 "seed" $sim run scenarios/azure-conv.yaml --set sede=7
+
+# shellcheck disable=SC2086
+passes "run: one variant" $sim run scenarios/azure-conv.yaml $sample --set seed=7 --variant sticky --json
+cp "$work/out" "$work/one.json"
+
+# A run with everything on, its files, and again from its journal.
+# shellcheck disable=SC2086
+passes "run: HDF5, report, JSON" $sim run scenarios/azure-conv.yaml $sample --set seed=7 --out "$work/run.h5" --report "$work/report" --json
+cp "$work/out" "$work/release.json"
+# As `make demo` does: the results file lies in a report's folder that is not there yet.
+# shellcheck disable=SC2086
+passes "run: results inside a new report" $sim run scenarios/azure-conv.yaml $sample --out "$work/new/run.h5" --report "$work/new"
+[ -s "$work/new/run.h5" ] && ok "run: they are there" || not_ok "run: they are there"
+[ "$(grep -c '"variant": "' "$work/release.json")" = 3 ] && ok "run: one JSON line a variant" || not_ok "run: one JSON line a variant"
+if [ "$(wc -l <"$work/one.json")" = 1 ] &&
+    [ "$(grep -o '"digest": "[0-9a-f]*"' "$work/one.json")" = "$(grep '"variant": "sticky"' "$work/release.json" | grep -o '"digest": "[0-9a-f]*"')" ]
+then ok "run: a variant alone is the same as among the others"; else not_ok "run: a variant alone is the same as among the others"; fi
+[ -s "$work/report/index.html" ] && ok "run: the page is there" || not_ok "run: the page is there"
+if command -v h5dump >/dev/null; then
+    passes "run: h5dump reads the file" h5dump -A -d /variants/affinity/requests/at_ns -c 5 "$work/run.h5"
+fi
+# shellcheck disable=SC2086
+passes "run: journal" $sim run scenarios/azure-conv.yaml $sample --journal "$work/j" --json
+passes "replay: equal digests and commands" $sim replay "$work/j" --verify
+# One byte in the middle of a journal.
+printf 'X' | dd of="$work/j/sticky/replica-0001.journal" bs=1 seek=20000 conv=notrunc 2>/dev/null
+refuses "replay: damage is found" 1 "damaged" $sim replay "$work/j" --verify
+
+# Determinism: the same numbers in every build, folded or step by step.
+digests() { grep -o '"digest": "[0-9a-f]*"' "$1"; }
+for mode in debug asan; do
+    binary=build/$mode/bin/berth-sim
+    if [ -x $binary ]; then
+        # shellcheck disable=SC2086
+        passes "run: $mode build" $binary run scenarios/azure-conv.yaml $sample --set seed=7 --out "$work/$mode.h5" --json
+        if [ "$(digests "$work/out")" = "$(digests "$work/release.json")" ] && [ -n "$(digests "$work/out")" ]
+        then ok "$mode and release: equal digests"; else not_ok "$mode and release: equal digests"; fi
+        passes "$mode and release: equal numbers in HDF5" h5diff -q "$work/run.h5" "$work/$mode.h5"
+    else
+        echo "skip $mode and release agree: build/$mode is not built"
+    fi
+done
+# shellcheck disable=SC2086
+passes "run: single steps" $sim run scenarios/azure-conv.yaml $sample --set seed=7 --set single_step=true --out "$work/single.h5" --json
+if [ "$(digests "$work/out")" = "$(digests "$work/release.json")" ]; then ok "folded and single steps: equal digests"
+else not_ok "folded and single steps: equal digests"; fi
+for group in requests replicas tenants; do
+    passes "folded and single steps: equal $group" h5diff -q "$work/run.h5" "$work/single.h5" /variants/affinity/$group /variants/affinity/$group
+done
+
+# The known answer of routing: 300 adapters, four servers of 40 slots.
+$sim run scenarios/route-300.yaml --json --quiet >"$work/route.json" 2>"$work/err"
+grep '"variant": "round-robin"' "$work/route.json" >"$work/rr.json"
+grep '"variant": "sticky"' "$work/route.json" >"$work/sticky.json"
+near "route-300: round-robin hits" "$(json_number "$work/rr.json" gpu_hit_ratio)" 0.556 0.01
+near "route-300: sticky hits" "$(json_number "$work/sticky.json" gpu_hit_ratio)" 0.857 0.01
+
+# Twice as many adapters as slots: first tokens come within three times as late as with all resident.
+$sim run scenarios/thrash-2x.yaml --json --quiet >"$work/thrash.json" 2>"$work/err"
+p99() { grep "\"variant\": \"$1\"" "$work/thrash.json" | sed -n 's/.*"ttft": {"all": {[^}]*"p99_ms": \([0-9.]*\).*/\1/p'; }
+if [ -n "$(p99 thrash)" ] && [ -n "$(p99 resident)" ] && awk -v t="$(p99 thrash)" -v r="$(p99 resident)" 'BEGIN{exit !(t <= 3 * r)}'
+then ok "thrash-2x: p99 TTFT $(p99 thrash) ms against $(p99 resident) ms all resident"
+else not_ok "thrash-2x: p99 TTFT within three times of all resident" "$(p99 thrash) ms, $(p99 resident) ms"; fi
+# It would prove nothing if every slot were pinned, or if nothing had to be loaded.
+grep '"variant": "thrash"' "$work/thrash.json" >"$work/thrash-one.json"
+near "thrash-2x: between a quarter and half of the slots pinned" "$(json_number "$work/thrash-one.json" slots_pinned_share_mean)" 0.375 0.125
+near "thrash-2x: every second request loads" "$(json_number "$work/thrash-one.json" gpu_hit_ratio)" 0.5 0.05
+
+# Traces.
+passes "trace info: our sample" $sim trace info traces/samples/azure-conv-sample.csv.gz
+if [ -r ../shared/traces/azure_llm_2023/AzureLLMInferenceTrace_conv.csv ]; then
+    passes "trace info: the real hour" $sim trace info ../shared/traces/azure_llm_2023/AzureLLMInferenceTrace_conv.csv
+    grep -q '19,366' "$work/out" && ok "trace info: 19,366 rows" || not_ok "trace info: 19,366 rows"
+else
+    echo "skip the real Azure hour: ../shared/traces is not here"
+fi
+
+# Jobs: a week of 500 tenants. That the accounts add up to the bill is checked in C, where the numbers fit.
+variant() { grep "\"variant\": \"$2\"" "$work/$1" >"$work/variant.json"; } # file, name: into variant.json
+span() { sed -n "s/.*\"$2\": {[^}]*\"$3\": \([-0-9.e+]*\).*/\1/p" "$1" | head -n 1; } # file, key, p50 | p90 | p99
+passes "jobs: tenants-500" $sim run scenarios/tenants-500.yaml --json --quiet
+cp "$work/out" "$work/tenants.json"
+variant tenants.json pool-24
+for key in jobs_done gpu_hours_per_day within_2h; do
+    [ -n "$(json_number "$work/variant.json" $key)" ] && ok "tenants-500: $key" || not_ok "tenants-500: $key"
+done
+for key in wait_s completion_s; do
+    if [ -n "$(span "$work/variant.json" $key p50)" ] && [ -n "$(span "$work/variant.json" $key p90)" ] &&
+        [ -n "$(span "$work/variant.json" $key p99)" ]; then ok "tenants-500: $key"; else not_ok "tenants-500: $key"; fi
+done
+grep -q '"cost_total_nano": "[0-9]*"' "$work/variant.json" && grep -q '"cost_by_tenant_nano": {[^}]*"platform": "[0-9]*"' "$work/variant.json" &&
+    ok "tenants-500: the bill and its accounts" || not_ok "tenants-500: the bill and its accounts"
+near "tenants-500: GPU-hours a day" "$(json_number "$work/variant.json" gpu_hours_per_day)" 352 15
+before=$(json_number "$work/variant.json" within_2h)
+variant tenants.json pool-32
+if [ -n "$before" ] && awk -v b="$before" -v a="$(json_number "$work/variant.json" within_2h)" 'BEGIN{exit !(a > b && b > 0.75)}'
+then ok "tenants-500: more GPUs, more jobs within two hours"; else not_ok "tenants-500: more GPUs, more jobs within two hours"; fi
+
+passes "jobs: noisy-neighbour" $sim run scenarios/noisy-neighbour.yaml --json --quiet
+cp "$work/out" "$work/noisy.json"
+for name in quiet flood flood-fifo; do variant noisy.json $name; span "$work/variant.json" others_wait_s p90; done >"$work/waits"
+if [ "$(wc -l <"$work/waits")" = 3 ] && awk '{w[NR]=$1} END{exit !(w[1] < 60 && w[2] < 900 && w[3] > 3600)}' "$work/waits"
+then ok "noisy-neighbour: the others' p90 wait: $(tr '\n' ' ' <"$work/waits")s quiet, flood, plain queue"
+else not_ok "noisy-neighbour: the others' p90 wait" "$(tr '\n' ' ' <"$work/waits")"; fi
+
+passes "jobs: residency" $sim run scenarios/residency.yaml --json --quiet
+cp "$work/out" "$work/residency.json"
+loads() { variant residency.json "$1"; json_number "$work/variant.json" base_loads; }
+if awk -v a="$(loads residency-first)" -v b="$(loads naive)" 'BEGIN{exit !(a > 0 && b > 1.5 * a)}'
+then ok "residency: $(loads residency-first) loads against $(loads naive) of naive placement"
+else not_ok "residency: loads" "$(loads residency-first) $(loads naive)"; fi
+for name in spot-third notebooks-300 sia-newtrace; do passes "jobs: $name" $sim run scenarios/$name.yaml --json --quiet; done
+
+# shellcheck disable=SC2086
+passes "jobs: journal" $sim run scenarios/noisy-neighbour.yaml --variant flood --quiet --journal "$work/jobs-j"
+passes "jobs: replay, equal digests and commands" $sim replay "$work/jobs-j" --verify
+$sim run scenarios/spot-third.yaml --json --quiet >"$work/spot.json" 2>"$work/err"
+for mode in debug asan; do
+    binary=build/$mode/bin/berth-sim
+    [ -x $binary ] || { echo "skip jobs, $mode and release agree: build/$mode is not built"; continue; }
+    $binary run scenarios/spot-third.yaml --json --quiet >"$work/spot-$mode.json" 2>"$work/err"
+    if [ "$(digests "$work/spot-$mode.json")" = "$(digests "$work/spot.json")" ] && [ -n "$(digests "$work/spot.json")" ]
+    then ok "jobs, $mode and release: equal digests"; else not_ok "jobs, $mode and release: equal digests"; fi
+done
+if [ -r ../shared/traces/swf/hpc2n.swf ]; then passes "trace info: hpc2n" $sim trace info ../shared/traces/swf/hpc2n.swf
+else echo "skip trace info of hpc2n: ../shared/traces is not here"; fi
+
+# Ctrl-C leaves a readable file that says it is partial.
+$sim run scenarios/sim-day.yaml --quiet --out "$work/partial.h5" >"$work/out" 2>"$work/err" &
+pid=$!
+sleep 2
+kill -INT $pid
+wait $pid
+code=$?
+if [ $code -eq 130 ] && h5dump -a /partial "$work/partial.h5" 2>/dev/null | grep -q '(0): 1'; then ok "Ctrl-C: exit 130, a partial file"
+else not_ok "Ctrl-C: exit 130, a partial file" "exit $code"; fi
+# A place that cannot be written.
+refuses "an unwritable place is named" 1 "/proc/nowhere" $sim run scenarios/route-300.yaml --quiet --out /proc/nowhere/run.h5
+echo done
