@@ -591,8 +591,6 @@ void jobs_leave(struct jobs *jobs)
 void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *commands_said, struct fleet_commands *out)
 {
     jobs_enter(jobs, event->at_ns, commands_said, out);
-    if (jobs->wakeup_at_ns <= jobs->at_ns)
-        jobs->wakeup_at_ns = NEVER_NS;
     switch ((enum fleet_event_kind)event->kind) {
     case FLEET_EVENT_BASE_KNOWN:
         know_base(jobs, event);
@@ -639,6 +637,9 @@ void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *com
         base_loaded(jobs, event);
         break;
     case FLEET_EVENT_TICK:
+        /* Only a tick takes the wake-up: another event at its instant does not look at all that it was set for. */
+        if (jobs->wakeup_at_ns <= jobs->at_ns)
+            jobs->wakeup_at_ns = NEVER_NS;
         if (jobs->leave_due)
             leave_closed(jobs);
         cycle_run(jobs, NONE_INDEX);

@@ -959,6 +959,34 @@ static void a_load_comes_in_the_end(void **state)
     assert_int_equal(view(slot).state, JOB_BASE_WAIT);
 }
 
+static void an_event_at_the_instant_of_a_wakeup_does_not_cost_it(void **state)
+{
+    (void)state;
+    struct rig_job running = job_of(0, 1);
+    struct rig_job little = job_of(0, 1);
+    struct fleet_event checkpoint;
+    uint32_t first;
+    uint32_t slot;
+
+    OPEN(2000);
+    rig_base(&rig, 2, 16 * GB, 1, 10 * MINUTE);
+    rig_node(&rig, 0, 2, 80 * GB);
+    first = rig_submit(&rig, &running);
+    rig_answer_all(&rig);
+    little.base = 2;
+    little.size_ns = MINUTE;
+    slot = rig_submit(&rig, &little);
+    rig_wait(&rig, 99 * MINUTE);
+    assert_int_equal(view(slot).state, JOB_PENDING);
+    rig.at_ns += MINUTE; /* the load pays now, but before the tick another event comes */
+    memset(&checkpoint, 0, sizeof(checkpoint));
+    checkpoint.kind = FLEET_EVENT_JOB_CHECKPOINTED;
+    checkpoint.job_progress.job = rig.ids[first];
+    checkpoint.job_progress.done_ns = MINUTE;
+    rig_step(&rig, &checkpoint);
+    assert_int_equal(view(slot).state, JOB_BASE_WAIT);
+}
+
 static void a_gpu_is_shared_when_none_is_free(void **state)
 {
     (void)state;
@@ -1014,6 +1042,7 @@ int main(void)
         TEST(training_in_turns_is_for_small_jobs),
         TEST(work_that_joins_makes_a_load_pay_for_all),
         TEST(a_load_comes_in_the_end),
+        TEST(an_event_at_the_instant_of_a_wakeup_does_not_cost_it),
         TEST(a_gpu_is_shared_when_none_is_free),
     };
 
