@@ -108,12 +108,12 @@ struct sim_base {
 
 struct sim_flavor {
     int64_t at_ns;                /* integrals are up to here */
-    int64_t gpu_ns;
-    int64_t claimed_gpu_ns;
-    int64_t computing_gpu_ns;
-    int64_t sampled_gpu_ns;
-    int64_t sampled_claimed_ns;
-    int64_t sampled_computing_ns;
+    uint128 gpu_ns;               /* 64 bits hold 292 GPU-years */
+    uint128 claimed_gpu_ns;
+    uint128 computing_gpu_ns;
+    uint128 sampled_gpu_ns;
+    uint128 sampled_claimed_ns;
+    uint128 sampled_computing_ns;
     uint32_t gpus;
     uint32_t claimed;
     uint32_t computing;

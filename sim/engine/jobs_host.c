@@ -27,9 +27,9 @@ void jobs_account(struct sim *sim)
 
         /* The core is asked before it hears anything new, so this held since the last time. */
         flavor->claimed = (uint32_t)devices_gpus_busy(jobs_devices(fleet_jobs(sim->fleet)), (uint16_t)i);
-        flavor->gpu_ns += elapsed_ns * flavor->gpus;
-        flavor->claimed_gpu_ns += elapsed_ns * flavor->claimed;
-        flavor->computing_gpu_ns += elapsed_ns * flavor->computing;
+        flavor->gpu_ns += (uint128)elapsed_ns * flavor->gpus;
+        flavor->claimed_gpu_ns += (uint128)elapsed_ns * flavor->claimed;
+        flavor->computing_gpu_ns += (uint128)elapsed_ns * flavor->computing;
         flavor->at_ns = sim->now_ns;
     }
 }
@@ -699,7 +699,7 @@ bool jobs_pending(const struct sim *sim)
                                  sim->now_ns < sim->arrivals_end_ns);
 }
 
-static float share(int64_t part, int64_t whole)
+static float share(uint128 part, uint128 whole)
 {
     return whole > 0 ? (float)((double)part / (double)whole) : 0;
 }
@@ -715,7 +715,7 @@ void jobs_sample(struct sim *sim)
     totals = jobs_totals(fleet_jobs(sim->fleet));
     for (uint32_t i = 0; i < sim->scenario->capacity_count; i++) {
         struct sim_flavor *flavor = &jobs->flavors[i];
-        int64_t gpu_ns = flavor->gpu_ns - flavor->sampled_gpu_ns;
+        uint128 gpu_ns = flavor->gpu_ns - flavor->sampled_gpu_ns;
 
         results_capacity(sim->results, &(struct capacity_sample){
             .at_ns = sim->now_ns,

@@ -109,9 +109,9 @@ struct jobs_facts {
     uint32_t flavors_count;
     const int64_t *cost_nano;   /* [tenants_count + 1][CHARGE_COUNT]: the last line is the platform */
     int64_t bill_nano;          /* the sum of all of them, exactly */
-    int64_t gpu_ns;             /* GPU time that was up, in all */
-    int64_t claimed_gpu_ns;     /* of that, with a claim */
-    int64_t computing_gpu_ns;   /* of that, computing */
+    uint128 gpu_ns;             /* GPU time that was up, in all */
+    uint128 claimed_gpu_ns;     /* of that, with a claim */
+    uint128 computing_gpu_ns;   /* of that, computing */
     int64_t idle_adapter_nano_per_month; /* what one adapter that nobody uses costs: object store */
     int64_t idle_adapter_host_nano_per_month; /* and while host memory keeps it, too */
     uint64_t base_loads;

@@ -186,9 +186,26 @@ static int end_rig(void **state)
     return 0;
 }
 
+/* 1,500 nodes of 8 GPUs for a year: 12,000 GPU-years, of which 64 bits of nanoseconds hold 292. */
+static void a_large_pool_for_a_year_is_measured(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "duration_s: 31536000\nsample_s: 86400\nworkload: {source: none}\n"
+        "jobs: {source: generated, tenants: 5, rate_per_day: 200, jobs_max: 50}\n"
+        "capacity: [{gpu: h100, nodes: 1500, gpus_per_node: 8}]\n";
+    struct jobs_run run;
+
+    jobs_run_text(text, NULL, &run);
+    assert_int_equal(run.summary.jobs.done, 50);
+    assert_true(run.summary.jobs.allocated_share > 0 && run.summary.jobs.allocated_share < 0.001);
+    jobs_run_close(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_large_pool_for_a_year_is_measured),
         cmocka_unit_test(whatever_the_scenario_every_job_and_every_unit_is_accounted_for),
     };
 

@@ -160,8 +160,8 @@ static void job_run(struct world *world, uint64_t ordinal, int64_t at_ns, uint32
     spread(world->computing_ns, started_ns, ended_ns, 0.9 * gpus);
     spread(world->pending_ns, at_ns, claimed_ns, 1);
     spread(world->pending_gpus_ns, at_ns, claimed_ns, gpus);
-    world->facts.claimed_gpu_ns += row.held_gpu_ns;
-    world->facts.computing_gpu_ns += row.compute_gpu_ns;
+    world->facts.claimed_gpu_ns += (uint64_t)row.held_gpu_ns;
+    world->facts.computing_gpu_ns += (uint64_t)row.compute_gpu_ns;
     charge(world, tenant, CHARGE_COMPUTE, 0.5 * (double)row.compute_gpu_ns);
     charge(world, tenant, CHARGE_RESIDENCY, 0.2 * (double)row.held_gpu_ns);
     charge(world, tenant, CHARGE_EXCLUSIVE, 0.1 * (double)row.held_gpu_ns);
@@ -275,7 +275,7 @@ static void variant_write(struct results_file *file, const struct synthetic_jobs
     world.facts.tenants_count = SYNTHETIC_TENANTS;
     world.facts.flavors_count = 1;
     world.facts.cost_nano = world.cost_nano;
-    world.facts.gpu_ns = (int64_t)world.gpus_count * world.end_ns;
+    world.facts.gpu_ns = (uint128)world.gpus_count * (uint128)world.end_ns;
     world.facts.idle_adapter_nano_per_month = 1900000;
     world.facts.reclaims = 3;
     world.facts.notes = "jobs are made up\n";

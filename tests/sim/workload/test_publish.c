@@ -44,6 +44,22 @@ static struct arrival take(struct source *source)
     return arrival;
 }
 
+/* Field by field: what lies between them is nobody's. */
+static void expect_same(const struct arrival *a, const struct arrival *b)
+{
+    assert_int_equal(a->at_ns, b->at_ns);
+    assert_int_equal(a->adapter.index, b->adapter.index);
+    assert_int_equal(a->adapter.version, b->adapter.version);
+    assert_int_equal(a->tenant.value, b->tenant.value);
+    assert_int_equal(a->base.value, b->base.value);
+    assert_int_equal(a->prompt_tokens, b->prompt_tokens);
+    assert_int_equal(a->output_tokens, b->output_tokens);
+    assert_int_equal(a->output_tokens_max, b->output_tokens_max);
+    assert_int_equal(a->timeout_ns, b->timeout_ns);
+    assert_int_equal(a->session, b->session);
+    assert_int_equal(a->attempt, b->attempt);
+}
+
 /* Whatever else the workload does: the k-th request of a run with publications is that of one without, unless an adapter
  * that joined has its place. Then only whom it asks differs, within the base. */
 static void expect_common_luck(uint32_t source_kind, double drift_per_h)
@@ -70,7 +86,7 @@ static void expect_common_luck(uint32_t source_kind, double drift_per_h)
         }
         b = take(fed);
         if (b.adapter.index <= 20) {
-            assert_memory_equal(&a, &b, sizeof(a));
+            expect_same(&a, &b);
             same++;
         } else {
             struct adapter_fact was = source_adapter(plain, a.adapter);
@@ -80,7 +96,7 @@ static void expect_common_luck(uint32_t source_kind, double drift_per_h)
             assert_int_equal(b.base.value, a.base.value);
             b.adapter = a.adapter;
             b.tenant = a.tenant;
-            assert_memory_equal(&a, &b, sizeof(a));
+            expect_same(&a, &b);
             taken_over++;
         }
         source_finished(plain, &a, a.at_ns, OUTCOME_DONE);
