@@ -1,5 +1,5 @@
 #!/bin/sh
-# The slower tests: a clang build with equal numbers, short fuzzing. Everything here runs in one thread, so there is nothing for
+# The slower tests: a clang build with equal numbers, long random histories, short fuzzing. Everything here runs in one thread, so there is nothing for
 # ThreadSanitizer to see yet.
 set -u
 sudo=$([ "$(id -u)" = 0 ] || echo sudo)
@@ -26,6 +26,19 @@ build/release/bin/berth-sim run scenarios/azure-conv.yaml $sample --out "$work/g
 h5diff -q "$work/clang.h5" "$work/gcc.h5"; note $? "clang and gcc: equal numbers in HDF5"
 [ "$(grep -o '"digest": "[0-9a-f]*"' "$work/clang.json")" = "$(grep -o '"digest": "[0-9a-f]*"' "$work/gcc.json")" ]; note $? "clang and gcc: equal digests"
 tests/run.sh --unit release-clang >"$work/units.log" 2>&1; note $? "the units built by clang: $(tail -n 1 "$work/units.log")"
+
+# Jobs: no sizes or prices may depend on the compiler either.
+for compiler in release-clang release; do
+    "build/$compiler/bin/berth-sim" run scenarios/spot-third.yaml --set duration_s=172800 --quiet --json |
+        grep -oE '"(digest|cost_total_nano|jobs_done)": "?[0-9a-f]*' >"$work/jobs.$compiler"
+done
+[ -s "$work/jobs.release" ] && cmp -s "$work/jobs.release-clang" "$work/jobs.release"; note $? "clang and gcc: equal jobs, digests and bills"
+
+# The scheduler of jobs under a million random events for each pair of policies, every promise after every event.
+make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/shared/fleet/jobs/test_jobs_random >/dev/null &&
+    BERTH_TEST_EVENTS=250000 build/release/tests/shared/fleet/jobs/test_jobs_random >"$work/random.log" 2>&1
+random=$?
+note $random "a million random events a pair of policies: $(grep -E 'ERROR: |PASSED' "$work/random.log" | head -n 1)"
 
 # Short fuzzing: bytes as traces, half a minute; what it finds is kept beside the log.
 clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_TRACE -Ishared -Itraces \

@@ -169,16 +169,14 @@ static enum found find_place(struct jobs *jobs, const struct job *job, uint32_t 
     struct devices_ask ask = ask_of(jobs, job);
     bool may_load = job->reserved || load_pays(jobs, job);
     enum found found = NO_QUOTA;
-    uint32_t before = 0;
+    uint32_t full = 0; /* flavors in which there is no place, whatever the quota */
 
     for (uint32_t i = 0; i < ARRAY_COUNT(rooms_milli); i++) {
-        ask.flavors = open & flavors_with(jobs, rooms_milli[i], need_milli);
-        if (found == NO_PLACE && ask.flavors == before)
-            continue;
-        before = ask.flavors;
+        ask.flavors = open & ~full & flavors_with(jobs, rooms_milli[i], need_milli);
         while (ask.flavors != 0) {
             *ret_place = devices_find(jobs->devices, &ask, jobs->config.place->resident_first, may_load);
             if (ret_place->kind == PLACE_NONE) {
+                full |= ask.flavors;
                 found = NO_PLACE;
                 break;
             }
