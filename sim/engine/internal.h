@@ -327,7 +327,7 @@ void fleet_deliver(struct sim *sim, struct fleet_event *event);
 void fleet_residency(struct sim *sim, uint32_t replica, uint32_t node, adapter_id adapter, enum tier tier, bool present);
 void fleet_reports(struct sim *sim);
 
-/* Of jobs_publish.c and jobs_host.c, for those who know nothing of jobs. */
+/* Of jobs_publish.c and jobs_books.c, for those who know nothing of jobs. */
 bool base_is_drained(const struct sim *sim, uint32_t base); /* its pools take no more requests */
 /* An adapter came to, or left, a node's memory. */
 void host_memory_changed(struct sim *sim, adapter_id adapter, uint64_t bytes, bool comes);

@@ -156,22 +156,29 @@ enum status jobs_open(struct sim *sim, struct jobs_config *ret_config);
 void jobs_announce(struct sim *sim);
 void jobs_close(struct sim *sim);
 
-/* jobs_host.c: the core's commands, and what the queue brings */
-void jobs_perform(struct sim *sim, const struct fleet_command *command);
+/* jobs_arrivals.c */
 void jobs_arrive(struct sim *sim);
 void jobs_arm_arrival(struct sim *sim);
-void jobs_due(struct sim *sim, uint32_t slot, uint32_t generation);
-bool jobs_pending(const struct sim *sim); /* the run is not over for their sake */
-void jobs_sample(struct sim *sim);
-void jobs_finish(struct sim *sim);        /* rows of what is unfinished, and the books */
 /* renews: see struct sim_job. */
 void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows, uint32_t renews);
 double job_luck(const struct sim *sim, uint64_t ordinal, enum job_luck_purpose purpose);
+
+/* jobs_host.c: the core's commands, and what the queue brings */
+void jobs_perform(struct sim *sim, const struct fleet_command *command);
+void jobs_due(struct sim *sim, uint32_t slot, uint32_t generation);
+bool jobs_pending(const struct sim *sim); /* the run is not over for their sake */
+void jobs_finish(struct sim *sim);        /* rows of what is unfinished, and the books */
 /* The job's GPUs are gone under it. */
 void job_lost(struct sim *sim, uint32_t slot);
+void jobs_deliver(struct sim *sim, struct fleet_event *event);
+/* What is to be said of the job, with its progress so far. */
+struct fleet_event job_event(const struct sim_job *job, enum fleet_event_kind kind, uint64_t answers);
+
+/* jobs_books.c */
 /* Integrals up to now; around whatever changes them. */
 void jobs_account(struct sim *sim);
-void jobs_deliver(struct sim *sim, struct fleet_event *event);
+void jobs_sample(struct sim *sim);
+void jobs_close_books(struct sim *sim);   /* once, at the end: the bill, and the facts of the whole run */
 
 /* jobs_publish.c */
 void publish_open(struct sim *sim);

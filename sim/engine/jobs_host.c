@@ -5,36 +5,13 @@
 
 #include <math.h>
 
-#include "base/hash.h"
-#include "model/footprint.h"
-
-/* Tokens of a training step whose activations are live (footprint_training_bytes). */
-#define TRAIN_BATCH_TOKENS 8192
-
 void jobs_deliver(struct sim *sim, struct fleet_event *event)
 {
     jobs_account(sim);
     fleet_deliver(sim, event);
 }
 
-void jobs_account(struct sim *sim)
-{
-    struct sim_jobs *jobs = sim->jobs;
-
-    for (uint32_t i = 0; i < sim->scenario->capacity_count; i++) {
-        struct sim_flavor *flavor = &jobs->flavors[i];
-        int64_t elapsed_ns = sim->now_ns - flavor->at_ns;
-
-        /* The core is asked before it hears anything new, so this held since the last time. */
-        flavor->claimed = (uint32_t)devices_gpus_busy(jobs_devices(fleet_jobs(sim->fleet)), (uint16_t)i);
-        flavor->gpu_ns += (uint128)elapsed_ns * flavor->gpus;
-        flavor->claimed_gpu_ns += (uint128)elapsed_ns * flavor->claimed;
-        flavor->computing_gpu_ns += (uint128)elapsed_ns * flavor->computing;
-        flavor->at_ns = sim->now_ns;
-    }
-}
-
-static struct fleet_event event_of(const struct sim_job *job, enum fleet_event_kind kind, uint64_t answers)
+struct fleet_event job_event(const struct sim_job *job, enum fleet_event_kind kind, uint64_t answers)
 {
     struct fleet_event event;
 
@@ -46,139 +23,6 @@ static struct fleet_event event_of(const struct sim_job *job, enum fleet_event_k
     event.job_progress.compute_ns = job->row.compute_gpu_ns;
     event.job_progress.bytes = job->checkpoint_bytes;
     return event;
-}
-
-/* --- submitting ---------------------------------------------------------------------------------------------------------- */
-
-static double unit(uint64_t hash)
-{
-    return ((double)(hash >> 11) + 0.5) * 0x1p-53;
-}
-
-double job_luck(const struct sim *sim, uint64_t ordinal, enum job_luck_purpose purpose)
-{
-    return unit(hash_mix(sim->scenario->seed ^ hash_mix(ordinal << 8 | (uint64_t)purpose)));
-}
-
-static int64_t size_of(const struct sim *sim, const struct job_arrival *arrival)
-{
-    const struct scenario *scenario = sim->scenario;
-    const struct scenario_job_kind *kind = &scenario->job_kinds[arrival->kind];
-    double flops;
-
-    if (arrival->runtime_ns >= 0)
-        return max_i64(arrival->runtime_ns, 1);
-    flops = footprint_training_flops(kind->shape.parameters_nominal > 0 ? kind->shape.parameters_nominal
-                                                                        : footprint_parameters(&kind->shape),
-                                     arrival->tokens * arrival->epochs, TRAIN_FLOPS_LORA);
-    return (int64_t)(footprint_training_seconds(flops, arrival->gpus, scenario->capacity[0].profile.flops_per_s,
-                                                scenario->scheduler.mfu) * 1e9) + 1;
-}
-
-/* Interactive sessions that are left idle halfway end idle_timeout_s later, or at their length. */
-static void shape_session(const struct sim *sim, struct sim_job *job)
-{
-    const struct keys_scheduler *keys = &sim->scenario->scheduler;
-
-    job->used_ns = job->size_ns;
-    if (job->arrival.stage != STAGE_INTERACTIVE || job_luck(sim, job->row.ordinal, JOB_LUCK_IDLE) >= keys->idle_share)
-        return;
-    job->used_ns = job->size_ns / 2;
-    if (keys->idle_timeout_s > 0)
-        job->size_ns = min_i64(job->size_ns, job->used_ns + (int64_t)(keys->idle_timeout_s * 1e9));
-}
-
-static void fill_row(struct sim_job *job, const struct sim *sim, uint64_t ordinal)
-{
-    const struct job_arrival *arrival = &job->arrival;
-
-    job->row = (struct job_row){
-        .ordinal = ordinal,
-        .submitted_ns = sim->now_ns,
-        .started_ns = -1,
-        .ended_ns = -1,
-        .tokens = arrival->tokens * arrival->epochs,
-        .tenant = arrival->tenant,
-        .kind = arrival->kind,
-        .base = (uint16_t)sim->scenario->job_kinds[arrival->kind].base_index,
-        .gpus = arrival->gpus,
-        .rank = arrival->rank,
-        .priority = arrival->priority,
-        .stage = arrival->stage,
-        .isolation = arrival->isolation,
-    };
-}
-
-void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows, uint32_t renews)
-{
-    struct sim_jobs *jobs = sim->jobs;
-    const struct scenario_job_kind *kind = &sim->scenario->job_kinds[arrival->kind];
-    struct training_bytes bytes =
-        footprint_training_bytes(&kind->shape, job_kind_modules(kind), arrival->rank, TRAIN_BATCH_TOKENS);
-    uint64_t ordinal = jobs->jobs_total++;
-    uint32_t slot = slots_take(&jobs->slots);
-    struct sim_job overload = {.arrival = *arrival};
-    struct sim_job *job = slot == NONE_INDEX ? &overload : &jobs->jobs[slot];
-    struct fleet_event event;
-    uint32_t generation = job->generation;
-
-    *job = (struct sim_job){.arrival = *arrival, .follows = follows, .renews = renews,
-                            .fail_at_ns = NEVER_NS, .generation = generation};
-    fill_row(job, sim, ordinal);
-    job->size_ns = size_of(sim, arrival);
-    shape_session(sim, job);
-    job->row.size_ns = job->size_ns;
-    if (slot == NONE_INDEX) {
-        job->row.outcome = JOB_OUTCOME_OVERLOAD;
-        job->row.ended_ns = sim->now_ns;
-        results_job(sim->results, &job->row);
-        return;
-    }
-    if (arrival->stage == STAGE_TRAIN && job_luck(sim, ordinal, JOB_LUCK_FAIL) < sim->scenario->scheduler.fail_share)
-        job->fail_at_ns = (int64_t)((double)job->size_ns * job_luck(sim, ordinal, JOB_LUCK_FAIL_AT));
-    job->id = job_id_make(ordinal, slot);
-    job->state = SIM_JOB_QUEUED;
-    /* What a checkpoint holds: the adapter and its optimizer; gradients and activations are made anew. */
-    job->checkpoint_bytes = bytes.adapter + bytes.moments;
-    jobs->in_system++;
-    jobs->pending_gpus += arrival->gpus;
-    event = event_of(job, FLEET_EVENT_JOB, 0);
-    memset(&event.job_progress, 0, sizeof(event.job_progress));
-    event.job.job = job->id;
-    event.job.size_ns = job->size_ns;
-    event.job.deadline_at_ns = arrival->deadline_at_ns;
-    event.job.runtime_min_ns = arrival->runtime_min_ns;
-    event.job.bytes = div_up_u64(bytes.total, arrival->gpus);
-    event.job.tenant.value = arrival->tenant;
-    event.job.base.value = job->row.base;
-    event.job.gpus = arrival->gpus;
-    event.job.rank = arrival->rank;
-    event.job.priority = arrival->priority;
-    event.job.flags = arrival->flags;
-    event.job.stage = arrival->stage;
-    event.job.isolation = arrival->isolation;
-    jobs_deliver(sim, &event);
-}
-
-void jobs_arm_arrival(struct sim *sim)
-{
-    struct sim_jobs *jobs = sim->jobs;
-
-    jobs->arrival_at_ns = job_source_next_at_ns(jobs->source);
-    if (jobs->arrival_at_ns != NEVER_NS)
-        sim_push(sim, jobs->arrival_at_ns, CLASS_ARRIVAL, ACTOR_JOB_ARRIVAL, 0, 0, jobs->jobs_total);
-}
-
-void jobs_arrive(struct sim *sim)
-{
-    struct job_arrival arrival;
-
-    if (job_source_take(sim->jobs->source, &arrival) != STATUS_OK) {
-        sim->failed = true;
-        return;
-    }
-    job_submit(sim, &arrival, false, 0);
-    jobs_arm_arrival(sim);
 }
 
 /* --- progress ------------------------------------------------------------------------------------------------------------- */
@@ -445,7 +289,7 @@ static void end(struct sim *sim, uint32_t slot, enum job_end_reason reason)
     struct fleet_event event;
 
     job->durable_ns = reason == JOB_SUCCEEDED ? job->size_ns : job->durable_ns;
-    event = event_of(job, FLEET_EVENT_JOB_ENDED, job->stop_command != 0 ? job->stop_command : job->place_command);
+    event = job_event(job, FLEET_EVENT_JOB_ENDED, job->stop_command != 0 ? job->stop_command : job->place_command);
     event.reason = (uint16_t)reason;
     close_stay(sim, slot, PLACEMENT_DONE);
     copy = *job;
@@ -459,7 +303,7 @@ static void end(struct sim *sim, uint32_t slot, enum job_end_reason reason)
 static void yield(struct sim *sim, uint32_t slot)
 {
     struct sim_job *job = &sim->jobs->jobs[slot];
-    struct fleet_event event = event_of(job, FLEET_EVENT_JOB_YIELDED, job->stop_command);
+    struct fleet_event event = job_event(job, FLEET_EVENT_JOB_YIELDED, job->stop_command);
 
     close_stay(sim, slot, PLACEMENT_YIELDED);
     sim->jobs->pending_gpus += job->arrival.gpus;
@@ -472,7 +316,7 @@ void job_lost(struct sim *sim, uint32_t slot)
     struct fleet_event event;
 
     progress(sim, job);
-    event = event_of(job, FLEET_EVENT_JOB_ENDED, job->stop_command != 0 ? job->stop_command : job->place_command);
+    event = job_event(job, FLEET_EVENT_JOB_ENDED, job->stop_command != 0 ? job->stop_command : job->place_command);
     event.reason = JOB_LOST;
     job->row.losses++;
     sim->jobs->facts.losses++;
@@ -585,7 +429,7 @@ void jobs_perform(struct sim *sim, const struct fleet_command *command)
 static void begun(struct sim *sim, uint32_t slot)
 {
     struct sim_job *job = &sim->jobs->jobs[slot];
-    struct fleet_event event = event_of(job, FLEET_EVENT_JOB_STARTED, job->place_command);
+    struct fleet_event event = job_event(job, FLEET_EVENT_JOB_STARTED, job->place_command);
 
     job->place_command = 0;
     job->started_at_ns = sim->now_ns;
@@ -602,7 +446,7 @@ static void begun(struct sim *sim, uint32_t slot)
 static void begun_and_left(struct sim *sim, uint32_t slot)
 {
     struct sim_job *job = &sim->jobs->jobs[slot];
-    struct fleet_event event = event_of(job, FLEET_EVENT_JOB_STARTED, job->place_command);
+    struct fleet_event event = job_event(job, FLEET_EVENT_JOB_STARTED, job->place_command);
 
     job->place_command = 0;
     job->progress_at_ns = sim->now_ns;
@@ -633,7 +477,7 @@ static void checkpointed(struct sim *sim, uint32_t slot)
         return;
     }
     compute(sim, slot);
-    event = event_of(job, FLEET_EVENT_JOB_CHECKPOINTED, 0);
+    event = job_event(job, FLEET_EVENT_JOB_CHECKPOINTED, 0);
     jobs_deliver(sim, &event);
 }
 
@@ -699,118 +543,6 @@ bool jobs_pending(const struct sim *sim)
                                  sim->now_ns < sim->arrivals_end_ns);
 }
 
-static float share(uint128 part, uint128 whole)
-{
-    return whole > 0 ? (float)((double)part / (double)whole) : 0;
-}
-
-void jobs_sample(struct sim *sim)
-{
-    struct sim_jobs *jobs = sim->jobs;
-    struct jobs_totals totals;
-
-    if (jobs == NULL)
-        return;
-    jobs_account(sim);
-    totals = jobs_totals(fleet_jobs(sim->fleet));
-    for (uint32_t i = 0; i < sim->scenario->capacity_count; i++) {
-        struct sim_flavor *flavor = &jobs->flavors[i];
-        uint128 gpu_ns = flavor->gpu_ns - flavor->sampled_gpu_ns;
-
-        results_capacity(sim->results, &(struct capacity_sample){
-            .at_ns = sim->now_ns,
-            .flavor = i,
-            .gpus = flavor->gpus,
-            .claimed = flavor->claimed,
-            .pending = (uint32_t)totals.pending,
-            .running = (uint32_t)totals.running,
-            .pending_gpus = (uint32_t)jobs->pending_gpus,
-            .claimed_share = share(flavor->claimed_gpu_ns - flavor->sampled_claimed_ns, gpu_ns),
-            .computing_share = share(flavor->computing_gpu_ns - flavor->sampled_computing_ns, gpu_ns),
-        });
-        flavor->sampled_gpu_ns = flavor->gpu_ns;
-        flavor->sampled_claimed_ns = flavor->claimed_gpu_ns;
-        flavor->sampled_computing_ns = flavor->computing_gpu_ns;
-    }
-}
-
-static int64_t nano_of(double units)
-{
-    return (int64_t)(units * 1e9 + 0.5);
-}
-
-/* Storage is part of the bill: each tenant's adapters and checkpoints, and what its adapters held of host memory. */
-static void book_storage(struct sim *sim)
-{
-    const struct keys_scheduler *keys = &sim->scenario->scheduler;
-    const struct storage *storage = &sim->jobs->storage;
-    int64_t store_nano = nano_of(keys->storage_price_per_gb_month);
-    int64_t host_nano = nano_of(keys->host_price_per_gb_month);
-
-    for (uint32_t tenant = 0; tenant < sim->jobs->tenants; tenant++)
-        jobs_book(fleet_jobs(sim->fleet), tenant, CHARGE_STORAGE,
-                  storage_cost_nano(storage, STORAGE_STORE, tenant, sim->now_ns, store_nano) +
-                      storage_cost_nano(storage, STORAGE_HOST, tenant, sim->now_ns, host_nano));
-}
-
-/* What an adapter of the first kind costs a month that nobody asks for: in the store alone, and with a place in host memory. */
-static void price_idle_adapter(const struct sim *sim, struct jobs_facts *facts)
-{
-    const struct keys_scheduler *keys = &sim->scenario->scheduler;
-    const struct scenario_job_kind *kind = &sim->scenario->job_kinds[0];
-    uint64_t bytes = footprint_adapter_bytes(&kind->shape, job_kind_modules(kind), (uint32_t)kind->keys.rank);
-    uint128 byte_ns = (uint128)bytes * (uint64_t)MONTH_NS;
-
-    facts->idle_adapter_nano_per_month = storage_price_nano(byte_ns, nano_of(keys->storage_price_per_gb_month));
-    facts->idle_adapter_host_nano_per_month =
-        facts->idle_adapter_nano_per_month + storage_price_nano(byte_ns, nano_of(keys->host_price_per_gb_month));
-}
-
-static void close_books(struct sim *sim)
-{
-    struct sim_jobs *jobs = sim->jobs;
-    struct jobs_totals totals = jobs_totals(fleet_jobs(sim->fleet));
-    struct jobs_facts *facts = &jobs->facts;
-    const struct ledger *ledger;
-
-    book_storage(sim);
-    ledger = jobs_settle(fleet_jobs(sim->fleet), sim->now_ns);
-    for (uint32_t tenant = 0; tenant <= jobs->tenants; tenant++)
-        for (uint32_t part = 0; part < CHARGE_COUNT; part++)
-            jobs->cost_nano[tenant * CHARGE_COUNT + part] = ledger_account(ledger, tenant, (enum charge_component)part);
-    facts->tenants_count = jobs->tenants;
-    facts->flavors_count = sim->scenario->capacity_count;
-    facts->cost_nano = jobs->cost_nano;
-    facts->bill_nano = ledger_bill(ledger);
-    price_idle_adapter(sim, facts);
-    for (uint32_t i = 0; i < sim->scenario->capacity_count; i++) {
-        facts->gpu_ns += jobs->flavors[i].gpu_ns;
-        facts->claimed_gpu_ns += jobs->flavors[i].claimed_gpu_ns;
-        facts->computing_gpu_ns += jobs->flavors[i].computing_gpu_ns;
-    }
-    facts->base_loads = totals.base_loads;
-    facts->base_hits = totals.base_hits;
-    facts->base_drops = totals.base_drops;
-    facts->reclaims = totals.reclaims;
-    facts->preempts = totals.preempts;
-    sim->facts.serving_stops = totals.serving_stops;
-    facts->notes = job_source_notes(jobs->source);
-    sim->facts.jobs = facts;
-}
-
-void host_memory_changed(struct sim *sim, adapter_id adapter, uint64_t bytes, bool comes)
-{
-    uint32_t tenant;
-
-    if (sim->jobs == NULL)
-        return;
-    tenant = source_adapter(sim->source, adapter).tenant.value;
-    if (comes)
-        storage_add(&sim->jobs->storage, STORAGE_HOST, tenant, bytes, sim->now_ns);
-    else
-        storage_remove(&sim->jobs->storage, STORAGE_HOST, tenant, bytes, sim->now_ns);
-}
-
 void jobs_finish(struct sim *sim)
 {
     struct sim_jobs *jobs = sim->jobs;
@@ -828,5 +560,5 @@ void jobs_finish(struct sim *sim)
         finish(sim, slot, JOB_OUTCOME_UNFINISHED);
     }
     base_finish(sim);
-    close_books(sim);
+    jobs_close_books(sim);
 }
