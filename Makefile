@@ -4,6 +4,7 @@ MODE  ?= release
 CC    ?= cc
 B     := build/$(MODE)$(if $(filter clang%,$(notdir $(CC))),-clang)
 PKGS  := gsl hdf5 libfyaml jansson zlib libzstd
+EXEC_PKGS := jansson zlib libpcre2-8 libcrypto
 # Only tests use these.
 TEST_PKGS := cmocka
 
@@ -26,12 +27,18 @@ pkg_cflags = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(1) 2>/dev/n
 pkg_libs   = $(shell pkg-config --libs $(1) 2>/dev/null)
 HOST_CPPFLAGS := $(call pkg_cflags,$(PKGS))
 HOST_LIBS     := $(call pkg_libs,$(PKGS)) -lm
+EXEC_CPPFLAGS := $(call pkg_cflags,$(EXEC_PKGS))
+EXEC_LIBS     := $(call pkg_libs,$(EXEC_PKGS)) -lm -ldl -pthread
 
-SHARED_SRC := $(sort $(wildcard shared/*/*.c))
+# shared/host/ is what both programs share beside the core: command lines, texts; it may speak, the core may not.
+HOST_SRC   := $(sort $(wildcard shared/host/*.c))
+SHARED_SRC := $(filter-out $(HOST_SRC),$(sort $(wildcard shared/*/*.c)))
 TRACES_SRC := $(sort $(wildcard traces/*.c))
 SIM_SRC    := $(sort $(wildcard sim/*/*.c))
 SIM_MAIN   := $(sort $(wildcard sim/*.c))
-TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c))
+EXEC_SRC   := $(sort $(wildcard exec/*/*.c exec/*/*/*.c))
+EXEC_MAIN  := $(sort $(wildcard exec/*.c))
+TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c tests/*/*/*/*/test_*.c))
 BENCH_SRC  := $(sort $(wildcard tests/bench/*.c))
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 TESTS      := $(patsubst %.c,$(B)/%,$(TEST_SRC))
@@ -40,32 +47,46 @@ TESTS      := $(patsubst %.c,$(B)/%,$(TEST_SRC))
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-all: $(B)/bin/berth-sim links ## build everything in MODE (default release)
+all: $(B)/bin/berth-sim $(B)/bin/berth-exec links ## build everything in MODE (default release)
 
 # The floors: what a folder may include is what its -I says; `make floors` checks the rest.
 $(B)/shared/%.o: CPPFLAGS := -Ishared
 $(B)/traces/%.o: CPPFLAGS := -Ishared -Itraces $(HOST_CPPFLAGS)
 $(B)/sim/%.o:    CPPFLAGS := -Ishared -Itraces -Isim $(HOST_CPPFLAGS)
+$(B)/exec/%.o:   CPPFLAGS := -Ishared -Iexec $(EXEC_CPPFLAGS)
 $(B)/tests/%.o:  CPPFLAGS := -Ishared -Itraces -Isim -Itests $(HOST_CPPFLAGS) $(call pkg_cflags,$(TEST_PKGS))
+$(B)/tests/exec/%.o: CPPFLAGS := -Ishared -Iexec -Itests $(EXEC_CPPFLAGS) $(call pkg_cflags,$(TEST_PKGS))
 
 $(B)/libshared.a: $(call obj,$(SHARED_SRC))
+$(B)/libhost.a:   $(call obj,$(HOST_SRC))
 $(B)/libtraces.a: $(call obj,$(TRACES_SRC))
 $(B)/libsim.a:    $(call obj,$(SIM_SRC))
+$(B)/libexec.a:   $(call obj,$(EXEC_SRC))
 %.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	@$(AR) rcs $@ $^
 
-$(B)/bin/berth-sim: $(call obj,$(SIM_MAIN)) $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
+SIM_LIBS_OWN  := $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a $(B)/libhost.a $(B)/libshared.a
+EXEC_LIBS_OWN := $(B)/libexec.a $(B)/libshared.a $(B)/libhost.a $(B)/libshared.a
+
+$(B)/bin/berth-sim: $(call obj,$(SIM_MAIN)) $(SIM_LIBS_OWN)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
+	@$(CC) $(LDFLAGS) -o $@ $(call obj,$(SIM_MAIN)) $(SIM_LIBS_OWN) $(HOST_LIBS)
+
+$(B)/bin/berth-exec: $(call obj,$(EXEC_MAIN)) $(EXEC_LIBS_OWN)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CC) $(LDFLAGS) -o $@ $(call obj,$(EXEC_MAIN)) $(EXEC_LIBS_OWN) $(EXEC_LIBS)
 
 # A test program is its file, the other files of its folder (rigs), and tests/support.c.
 .SECONDEXPANSION:
 rig_of = $(call obj,$(filter-out test_% $(patsubst $(B)/%,%,$(1))/test_%,$(wildcard $(patsubst $(B)/%,%,$(1))/*.c)))
-$(B)/tests/%: $(B)/tests/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
-	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
+$(B)/tests/exec/%: $(B)/tests/exec/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(EXEC_LIBS_OWN)
+	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(EXEC_LIBS_OWN) $(EXEC_LIBS) $(call pkg_libs,$(TEST_PKGS))
+$(B)/tests/%: $(B)/tests/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(SIM_LIBS_OWN)
+	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SIM_LIBS_OWN) $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
 
 # Profiles are tested with the rig of scenarios.
 $(B)/tests/sim/hardware/test_profile: $(B)/tests/sim/scenario/rig.o
@@ -77,15 +98,16 @@ $(B)/%.o: %.c
 
 .PHONY: all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
 # bin/ is what people use: the release build, whatever else was built after it.
-links: $(B)/bin/berth-sim
+links: $(B)/bin/berth-sim $(B)/bin/berth-exec
 ifeq ($(MODE),release)
 	@mkdir -p bin
 	@ln -sfn ../$(B)/bin/berth-sim bin/berth-sim
+	@ln -sfn ../$(B)/bin/berth-exec bin/berth-exec
 endif
 
 # What a bare Debian 12 lacks. Nothing happens when all are there.
 DEPS := gcc libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev zlib1g-dev libzstd-dev \
-        libcmocka-dev gnuplot-nox hdf5-tools zstd gzip
+        libpcre2-dev libssl-dev libcmocka-dev gnuplot-nox hdf5-tools zstd gzip
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 deps: ## install the Debian packages that are missing
 	@missing=""; for package in $(DEPS); do \
@@ -113,7 +135,7 @@ tests: $(TESTS) ## build the test programs in MODE
 check-unit: tests ## run the test programs of MODE
 	@tests/run.sh --unit $(MODE)
 
-floors: $(B)/libshared.a $(call obj,$(SHARED_SRC) $(TRACES_SRC) $(SIM_SRC) $(SIM_MAIN)) ## who may include whom; no I/O in shared/
+floors: $(B)/libshared.a $(call obj,$(SHARED_SRC) $(HOST_SRC) $(TRACES_SRC) $(SIM_SRC) $(SIM_MAIN) $(EXEC_SRC) $(EXEC_MAIN)) ## who may include whom; no I/O in shared/
 	@tests/floors.sh $(B)
 
 samples: $(B)/traces/samples/make_samples ## make traces/samples anew
@@ -122,8 +144,8 @@ $(B)/traces/samples/make_samples: $(B)/traces/samples/make_samples.o
 	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
 
 BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
-$(B)/tests/bench/%: $(B)/tests/bench/%.o $(B)/libsim.a $(B)/libtraces.a $(B)/libshared.a
-	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
+$(B)/tests/bench/%: $(B)/tests/bench/%.o $(SIM_LIBS_OWN)
+	@$(CC) $(LDFLAGS) -o $@ $< $(SIM_LIBS_OWN) $(HOST_LIBS)
 bench: all $(BENCHES) ## speed, one JSON line each; BENCH=name for one of them
 	@tests/bench.sh $(B) $(BENCH)
 

@@ -2,6 +2,8 @@
 #ifndef SIM_CMD_H
 #define SIM_CMD_H
 
+#include "host/verbs.h"
+
 #define VERBS(X)                                                                                     \
     X(run, "run a scenario: table, HDF5, report, journal")                                           \
     X(scenario, "check a scenario file; list every key")                                             \
@@ -14,10 +16,5 @@
 #define X(name, about) int cmd_##name(int argc, char **argv);
 VERBS(X)
 #undef X
-
-#define EXIT_OK 0
-#define EXIT_FAILED 1
-#define EXIT_USAGE 2
-#define EXIT_STOPPED 130
 
 #endif

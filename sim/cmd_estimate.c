@@ -11,7 +11,7 @@
 #include "estimate/estimate.h"
 #include "hardware/profile.h"
 #include "hardware/step.h"
-#include "options/options.h"
+#include "host/options.h"
 
 /* X(name, argument, kind, smallest, greatest, help). Every number fits a double exactly, and the ranges, with those of
  * shape_validate(), keep every product within 63 bits. */
@@ -112,7 +112,7 @@ static bool read_number(const char *text, const char *end, double *ret_number)
 
 static int complain(uint32_t option, const char *text, const char *why)
 {
-    const struct options options = {.verb = "estimate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr};
+    const struct options options = {.command = "berth-sim estimate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr};
 
     options_complain(&options, option, text, why);
     return EXIT_USAGE;
@@ -140,7 +140,7 @@ static int read_value(uint32_t option, const char *text, struct given *ret_given
 
 static int read_options(int argc, char **argv, struct given given[OPTION_COUNT])
 {
-    struct options options = {.verb = "estimate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+    struct options options = {.command = "berth-sim estimate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
     const char *value;
     int option;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "cmd.h"
-#include "options/options.h"
+#include "host/options.h"
 #include "policy/policy.h"
 
 enum { OPTION_json, OPTION_help };
@@ -42,7 +42,7 @@ static int print_json(void)
 
 int cmd_policies(int argc, char **argv)
 {
-    struct options options = {.verb = "policies", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+    struct options options = {.command = "berth-sim policies", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
     const char *value;
     bool json = false;

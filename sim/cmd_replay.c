@@ -14,7 +14,7 @@
 #include "cmd.h"
 #include "fleet/pack.h"
 #include "node/pack.h"
-#include "options/options.h"
+#include "host/options.h"
 #include "replica/pack.h"
 
 /* What differs between the three kinds of core, as one small table of functions. */
@@ -203,7 +203,7 @@ static enum status replay_folder(const char *directory, uint32_t depth, const st
 static bool read_arguments(int argc, char **argv, struct replay_options *ret_options, const char **ret_directory,
                            int *ret_code)
 {
-    struct options options = {.verb = "replay", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+    struct options options = {.command = "berth-sim replay", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
     const char *value;
     int option;

@@ -7,10 +7,10 @@
 
 #include "cmd.h"
 #include "engine/sim.h"
-#include "options/options.h"
+#include "host/options.h"
 #include "report/report.h"
 #include "results/jobs_ledger.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 #define SETTINGS_MAX 256
 
@@ -69,7 +69,7 @@ static void print_help(FILE *out)
 /* False: the command ends here, with *ret_code. */
 static bool read_arguments(int argc, char **argv, struct run_arguments *arguments, int *ret_code)
 {
-    struct options options = {.verb = "run", .table = table, .count = ARRAY_COUNT(table), .errors = stderr, .argc = argc,
+    struct options options = {.command = "berth-sim run", .table = table, .count = ARRAY_COUNT(table), .errors = stderr, .argc = argc,
                               .argv = argv, .at = 1};
     const char *value;
     int option;

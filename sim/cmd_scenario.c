@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cmd.h"
-#include "options/options.h"
+#include "host/options.h"
 #include "scenario/print.h"
 
 #define SCENARIO_OPTIONS(X)                                                                                           \
@@ -52,7 +52,7 @@ static int usage_error(const char *what, const char *argument)
 
 static int read_arguments(int argc, char **argv, struct arguments *ret_arguments)
 {
-    struct options options = {.verb = "scenario", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+    struct options options = {.command = "berth-sim scenario", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
     const char *value;
     int option;

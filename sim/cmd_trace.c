@@ -4,8 +4,8 @@
 
 #include "cmd.h"
 #include "cmd_trace.h"
-#include "options/options.h"
-#include "scenario/words.h"
+#include "host/options.h"
+#include "host/words.h"
 
 /* Options that take a value, with the fields of struct arguments that they fill. */
 #define TRACE_VALUES(X)                                                                                      \
@@ -216,7 +216,7 @@ static void print_json(FILE *output, const struct trace_info *info, const struct
 /* False, with a message, when the line is wrong. */
 static bool read_arguments(int argc, char **argv, struct arguments *arguments, FILE *errors)
 {
-    struct options options = {.verb = "trace info", .table = table, .count = ARRAY_COUNT(table), .errors = errors,
+    struct options options = {.command = "berth-sim trace info", .table = table, .count = ARRAY_COUNT(table), .errors = errors,
                               .argc = argc, .argv = argv, .at = 1};
     const char *verb = NULL;
     const char *value;

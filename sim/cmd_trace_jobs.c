@@ -2,7 +2,7 @@
 #include "cmd_trace.h"
 
 #include "cmd.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 static const char *const status_words[JOB_ROW_STATUS_COUNT] = {
 #define X(name, word) word,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cmd.h"
-#include "options/options.h"
+#include "host/options.h"
 #include "validate/slora_print.h"
 
 struct validate_arguments {
@@ -51,7 +51,7 @@ static bool usage_error(const char *what, const char *argument)
 /* False: the command ends here, with *ret_code. */
 static bool read_arguments(int argc, char **argv, struct validate_arguments *arguments, int *ret_code)
 {
-    struct options options = {.verb = "validate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+    struct options options = {.command = "berth-sim validate", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
     const char *measurements = NULL;
     const char *value;

@@ -42,7 +42,7 @@ note $random "a million random events a pair of policies: $(grep -E 'ERROR: |PAS
 
 # Short fuzzing: bytes as traces, half a minute; what it finds is kept beside the log.
 clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_TRACE -Ishared -Itraces \
-    tests/fuzz/fuzz_trace.c traces/*.c shared/base/*.c sim/engine/check_failed.c -ljansson -lz -lzstd -lm -o "$work/fuzz_trace"
+    tests/fuzz/fuzz_trace.c traces/*.c shared/base/*.c shared/host/check_failed.c -ljansson -lz -lzstd -lm -o "$work/fuzz_trace"
 note $? "the fuzzer of trace readers is built"
 mkdir "$work/corpus" && cp traces/samples/*sample* "$work/corpus/"
 "$work/fuzz_trace" -max_total_time=30 -max_len=4096 -artifact_prefix="$work/" "$work/corpus" >"$work/fuzz.log" 2>&1

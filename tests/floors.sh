@@ -15,13 +15,15 @@ allowed() {
     shared/cache)   echo "shared/base shared/model shared/journal shared/policy/policy.h" ;;
     shared/replica|shared/node|shared/fleet)
                     echo "shared/base shared/model shared/journal shared/cache shared/policy/policy.h" ;;
+    shared/host)    echo "shared/base" ;;
     traces)         echo "shared/base" ;;
+    exec|exec/*)    echo "shared exec" ;;
     sim|sim/*)      echo "shared traces sim" ;;
     *)              echo "" ;;
     esac
 }
 
-for file in $(find "$build/shared" "$build/traces" "$build/sim" -name '*.d' | sort); do
+for file in $(find "$build/shared" "$build/traces" "$build/sim" "$build/exec" -name '*.d' | sort); do
     unit=${file#"$build/"}
     folder=$(dirname "$unit")
     may="$folder $(allowed "$folder")"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "estimate/estimate.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 const char *estimate_count_text(char text[ESTIMATE_TEXT_MAX], uint64_t count)
 {

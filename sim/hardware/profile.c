@@ -9,7 +9,7 @@
 
 #include "scenario/document.h"
 #include "scenario/table.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 #define PROFILE_PATH_MAX 1024
 #define SOURCE_MAX 1000 /* a sentence or two, not a file */

@@ -7,7 +7,7 @@
 #include "report/cells.h"
 #include "report/lines.h"
 #include "results/jobs_words.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 /* So many tenants that pay most are named. */
 #define TENANTS_NAMED 5

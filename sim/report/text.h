@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 /* Three digits that count: 0.0123, 1.23, 12.3, 123, 1,234. NaN and infinities: an en dash. */
 void text_number(double value, char ret_text[NUMBER_TEXT_MAX]);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "results/attributes.h"
-#include "version.h"
+#include "host/version.h"
 
 void results_file_fail(struct results_file *file, const char *what)
 {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "scenario/words.h"
+#include "host/words.h"
 
 enum walk { WALK_ALL_BUT_LISTS, WALK_LISTS };
 

@@ -7,7 +7,7 @@
 #include "model/footprint.h"
 #include "scenario/memory.h"
 #include "scenario/resolve.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 struct checking {
     const struct draft *draft;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "scenario/words.h"
+#include "host/words.h"
 
 static struct location location_point(const struct text *text, size_t at)
 {

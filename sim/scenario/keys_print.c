@@ -4,7 +4,7 @@
 
 #include "scenario/scenario.h"
 #include "scenario/table.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 static const char *const kind_names[] = {
 #define X(kind, wants) [KEY_##kind] = #kind,

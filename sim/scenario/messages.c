@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-#include "scenario/words.h"
+#include "host/words.h"
 
 static bool location_equal(struct location a, struct location b)
 {

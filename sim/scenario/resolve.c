@@ -5,7 +5,7 @@
 
 #include "estimate/config_json.h"
 #include "fleet/event.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 /* A resolver writes its errors, already in our look, to a stream: they are told below the key that asked. */
 static void tell_captured(struct messages *messages, struct location at, const char *key, const char *captured)

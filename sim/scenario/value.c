@@ -7,7 +7,7 @@
 
 #include "policy/policy.h"
 #include "scenario/table.h"
-#include "scenario/words.h"
+#include "host/words.h"
 
 static const char *const wants[] = {
 #define X(kind, text) [KEY_##kind] = text,

@@ -3,7 +3,7 @@
 #ifndef WORKLOAD_NOTES_H
 #define WORKLOAD_NOTES_H
 
-#include "scenario/words.h"
+#include "host/words.h"
 
 #define NOTES_MAX 8192
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "scenario/table.h"
-#include "scenario/words.h"
+#include "host/words.h"
 #include "support.h"
 
 static bool reads_whole(const char *text, uint64_t *ret_whole)

@@ -1,4 +1,4 @@
-/* How the simulator stops on a mistake of ours: say where, and leave a core for the debugger. */
+/* How a host stops on a mistake of ours: say where, and leave a core for the debugger. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 
 void check_failed(const char *condition, const char *file, int line)
 {
-    fprintf(stderr, "berth-sim: %s:%d: check failed: %s\n"
+    fprintf(stderr, "berth: %s:%d: check failed: %s\n"
                     "This is a mistake in berth, not in your input: please report it with the command line.\n",
             file, line, condition);
     abort();

@@ -1,6 +1,6 @@
 /* Small texts that messages are made of: excerpts of what a user wrote, numbers as he would write them, near names. */
-#ifndef SCENARIO_WORDS_H
-#define SCENARIO_WORDS_H
+#ifndef HOST_WORDS_H
+#define HOST_WORDS_H
 
 #include "base/base.h"
 

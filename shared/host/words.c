@@ -1,6 +1,6 @@
 /* Excerpts, numbers and near names. The nearness is the optimal string alignment distance: a letter put in, left out,
  * changed, or two neighbours swapped cost one each (Damerau 1964). */
-#include "scenario/words.h"
+#include "host/words.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* A verb's command line against its table of options: `--name value` and `--name=value`, names with hyphens outside and
  * underscores in C, `-h` for `--help`, everything after `--` an operand. Options come back one by one, in order; what is wrong
  * has been said on `errors` by then. */
-#ifndef OPTIONS_OPTIONS_H
-#define OPTIONS_OPTIONS_H
+#ifndef HOST_OPTIONS_H
+#define HOST_OPTIONS_H
 
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ struct option {
 };
 
 struct options {
-    const char *verb; /* "trace info", for messages */
+    const char *command; /* "berth-sim trace info", for messages */
     const struct option *table;
     uint32_t count;
     FILE *errors;
@@ -30,7 +30,7 @@ enum { OPTION_END = -1, OPTION_OPERAND = -2, OPTION_WRONG = -3 };
 /* ret_value: the option's value, NULL of a flag; or the operand. */
 int options_next(struct options *options, const char **ret_value);
 
-/* "berth-sim VERB: --name VALUE: why" */
+/* "berth-sim VERB: --name VALUE: why", as the command is called. */
 void options_complain(const struct options *options, uint32_t option, const char *value, const char *why);
 /* The table for a person, a line an option. */
 void options_print(FILE *out, const struct option *table, uint32_t count);

@@ -1,6 +1,6 @@
-#include "options/options.h"
+#include "host/options.h"
 
-#include "scenario/words.h"
+#include "host/words.h"
 
 #define SPELLED_MAX 64
 
@@ -40,7 +40,7 @@ void options_complain(const struct options *options, uint32_t option, const char
     char spelled[SPELLED_MAX];
 
     check(option < options->count);
-    fprintf(options->errors, "berth-sim %s: %s%s%s: %s\n", options->verb, spell(&options->table[option], spelled),
+    fprintf(options->errors, "%s: %s%s%s: %s\n", options->command, spell(&options->table[option], spelled),
             value != NULL ? " " : "", value != NULL ? value : "", why);
 }
 
@@ -56,11 +56,11 @@ static int unknown(const struct options *options, const char *text, size_t lengt
         suggest(&suggestion, spelled, strlen(spelled));
     }
     near = suggestion_answer(&suggestion);
-    fprintf(options->errors, "berth-sim %s: there is no option %s", options->verb, text);
+    fprintf(options->errors, "%s: there is no option %s", options->command, text);
     if (near != NULL)
         fprintf(options->errors, "; did you mean %s?\n", near);
     else
-        fprintf(options->errors, "; berth-sim %s --help lists them\n", options->verb);
+        fprintf(options->errors, "; %s --help lists them\n", options->command);
     return OPTION_WRONG;
 }
 

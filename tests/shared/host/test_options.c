@@ -1,5 +1,5 @@
 /* Command lines as people type them, against a small table. */
-#include "options/options.h"
+#include "host/options.h"
 
 #include "support.h"
 
@@ -17,7 +17,7 @@ static char said[512];
 static void read_line(const char *const *words)
 {
     char *arguments[16] = {(char *)(uintptr_t)"verb"};
-    struct options options = {.verb = "try", .table = table, .count = ARRAY_COUNT(table), .argv = arguments, .at = 1};
+    struct options options = {.command = "berth-sim try", .table = table, .count = ARRAY_COUNT(table), .argv = arguments, .at = 1};
     int option;
 
     for (options.argc = 1; words[options.argc - 1] != NULL; options.argc++)

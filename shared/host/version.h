@@ -1,6 +1,6 @@
 /* What this build is called; results and pages carry it. */
-#ifndef SIM_VERSION_H
-#define SIM_VERSION_H
+#ifndef HOST_VERSION_H
+#define HOST_VERSION_H
 
 #define BERTH_VERSION "0.1.0"
 

@@ -1,0 +1,13 @@
+/* The verbs of berth-exec. argv[0] is the verb. */
+#ifndef EXEC_CMD_H
+#define EXEC_CMD_H
+
+#include "host/verbs.h"
+
+#define VERBS(X) X(devices, "what this machine can compute with")
+
+#define X(name, about) int cmd_##name(int argc, char **argv);
+VERBS(X)
+#undef X
+
+#endif
