@@ -21,7 +21,11 @@
 /* check() stays on in release builds: a wrong decision is worse than a stop.
  * check_failed() belongs to the host, which knows how to speak and how to stop; it must not return. */
 #define check(condition) ((condition) ? (void)0 : check_failed(#condition, __FILE__, __LINE__))
+#ifdef __cplusplus /* kernels read this header too */
+extern "C" [[noreturn]] void check_failed(const char *condition, const char *file, int line);
+#else
 _Noreturn void check_failed(const char *condition, const char *file, int line);
+#endif
 
 /* Refusals by the machine or the input, which callers handle. Mistakes of ours go to check(). */
 #define STATUS_LIST(X)                               \

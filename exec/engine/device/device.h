@@ -1,0 +1,61 @@
+/* A device: memory, lanes and ops. The CPU's is always there; CUDA's is a shared object of its own, loaded when a driver and a GPU are
+ * there, so that one binary starts anywhere. */
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+
+#include "engine/device/kernel_set.h"
+#include "engine/ops/ops.h"
+
+/* Work on one lane is done in order; between lanes only marks order it. On the CPU every call is done when it returns. */
+enum lane { LANE_COMPUTE, LANE_COPY, LANE_COUNT };
+
+/* A meeting place of tp ranks in one process, see device/ranks.h; NULL: tp = 1. */
+struct ranks;
+
+struct dev_config {
+    struct dims dims;              /* this rank's shard */
+    enum mode mode;
+    uint32_t threads;              /* CPU: >= 1, the calling thread is one of them */
+    enum kernel_set kernels;       /* CPU */
+    bool deterministic;            /* CUDA: our own GEMM, fixed splits */
+    int32_t rows_max;              /* of any batch: scratch is reserved for it */
+    int32_t outputs_max;
+    int32_t lora_rank_max;         /* padded */
+    int32_t positions_max;         /* keys that a row may attend over */
+    struct ranks *ranks;
+    int32_t rank;
+};
+
+struct device {
+    const char *name;              /* "cpu", "cuda" */
+    /* NULL when it cannot be opened: the reason is in ret_error. */
+    struct dev *(*open)(const struct dev_config *config, char *ret_error, size_t error_bytes);
+    void (*close)(struct dev *dev);
+    const struct ops *(*ops)(const struct dev *dev);
+    /* Zeroed, 256-byte aligned device memory; NULL when there is no room. */
+    void *(*reserve)(struct dev *dev, size_t bytes);
+    void (*release)(struct dev *dev, void *memory);
+    void (*put)(struct dev *dev, enum lane lane, void *to_device, const void *host, size_t bytes);
+    void (*get)(struct dev *dev, enum lane lane, void *host, const void *from_device, size_t bytes);
+    /* Inside device memory; the two may overlap. */
+    void (*move)(struct dev *dev, enum lane lane, void *to, const void *from, size_t bytes);
+    /* A mark on a lane, for another lane to wait for, or for the host to ask about. */
+    uint64_t (*mark)(struct dev *dev, enum lane lane);
+    void (*wait)(struct dev *dev, enum lane lane, uint64_t mark);
+    bool (*passed)(struct dev *dev, uint64_t mark);
+    void (*finish)(struct dev *dev, enum lane lane);
+    /* Weights of a base as this device wants them. The CPU keeps the pointer it is given; CUDA copies, padding rows. The
+     * result lives until close. STATUS_FULL: no room. */
+    enum status (*weight)(struct dev *dev, const struct weight *file, struct weight *ret_weight);
+    /* record .. recorded: the calls on LANE_COMPUTE between them are kept as a graph, not done; replay does them, with what the
+     * device memory they name then holds. A device without graphs answers 0 to recorded(), and the calls were done. */
+    void (*record)(struct dev *dev);
+    uint32_t (*recorded)(struct dev *dev);
+    void (*replay)(struct dev *dev, uint32_t graph);
+    /* Whether a packed adapter's B is [r/2][out][2] in bf16. */
+    bool b_in_pairs;
+};
+
+extern const struct device device_cpu;
+
+#endif
