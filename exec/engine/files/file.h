@@ -30,7 +30,17 @@ enum status folder_commit(struct folder *folder, struct refusal *refusal);
 /* Removes the temporary folder and all in it; after a commit it does nothing. */
 void folder_abandon(struct folder *folder);
 
-/* A whole small file: temporary name, fsync, rename. `path` is replaced if it is there. */
+/* A file that appears under its name when all of it is on disk; `path` is replaced if it is there, and must outlive this. */
+struct new_file {
+    const char *path;
+    char temporary[4096];
+    int file; /* -1: none open */
+};
+enum status file_begin(struct new_file *file, const char *path, struct refusal *refusal);
+enum status file_put(struct new_file *file, const void *data, size_t bytes, struct refusal *refusal);
+enum status file_commit(struct new_file *file, struct refusal *refusal); /* a failure abandons it */
+void file_abandon(struct new_file *file);                                /* after a commit it does nothing */
+
 enum status file_write(const char *path, const void *data, size_t bytes, struct refusal *refusal);
 
 #endif

@@ -37,6 +37,9 @@ struct peft {
  * the file, metadata and fields without effect on the numbers are not in it. */
 enum status peft_open(const char *directory, const struct model_config *config, int32_t rank_max, struct peft **ret_peft,
                       struct refusal *refusal);
+/* The same of an open folder, which stays the caller's; `shown` is its name in messages. */
+enum status peft_open_at(int directory, const char *shown, const struct model_config *config, int32_t rank_max, struct peft **ret_peft,
+                         struct refusal *refusal);
 void peft_close(struct peft *peft); /* NULL is fine */
 
 /* The scale as peft_open reckons it. */
