@@ -20,7 +20,7 @@ struct tokenizer;
 #define TOKENIZER_ERROR_MAX 320
 
 /* `directory` holds tokenizer.json or tokenizer.json.gz, and tokenizer_config.json if the model has one (special tokens by role and
- * the chat template; without it there are none). NOT_FOUND: no tokenizer.json; IO; CORRUPT: not JSON, or it contradicts itself;
+ * the chat template; without it there are none), or the template in a file of its own, chat_template.jinja. NOT_FOUND: no tokenizer.json; IO; CORRUPT: not JSON, or it contradicts itself;
  * INVALID: it asks for something unknown. ret_error names the file. */
 enum status tokenizer_open(const char *directory, struct tokenizer **ret_tokenizer, char ret_error[TOKENIZER_ERROR_MAX]);
 /* The same from the texts of the two files; config may be NULL. */
@@ -75,10 +75,10 @@ void tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, siz
 struct token_stream {
     const struct tokenizer *tokenizer;
     bool skip_special;
-    bool begun;        /* a token has been decoded */
-    uint8_t held_count;
-    bool run_is_cut;   /* a part of this run of byte tokens is out already */
-    uint32_t strip;    /* characters that may still be stripped from the start */
+    bool begun;     /* a token has been decoded */
+    bool run_is_bad; /* this run of byte tokens is no text: each is a U+FFFD, and out already */
+    uint32_t strip; /* characters that may still be stripped from the start */
+    uint32_t held_count;
     char held[TOKEN_STREAM_HELD_MAX];
 };
 void token_stream_begin(struct token_stream *stream, const struct tokenizer *tokenizer, bool skip_special);
