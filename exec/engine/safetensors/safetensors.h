@@ -5,6 +5,8 @@
 #ifndef SAFETENSORS_SAFETENSORS_H
 #define SAFETENSORS_SAFETENSORS_H
 
+#include <signal.h>
+
 #include "engine/device/dtype.h"
 #include "engine/files/refusal.h"
 
@@ -76,9 +78,9 @@ int64_t safetensors_file_bytes(const struct safetensors *file); /* of all shards
 const char *safetensors_metadata(const struct safetensors *file, const char *key); /* of one file's __metadata__; NULL: none */
 
 /* SHA-256 over the bytes of the files, one after the other in rising order of their names: what `sha256sum` says of one file. Reads
- * all of it, some 1.8 GB a second. `stop` may be NULL; once it is true the digest is given up and STATUS_END comes back. */
+ * all of it, some 1.8 GB a second. `stop` may be NULL; once it is not 0 the digest is given up and STATUS_END comes back. */
 #define DIGEST_BYTES 32
-enum status safetensors_digest(const struct safetensors *file, const volatile bool *stop, uint8_t ret_digest[DIGEST_BYTES]);
+enum status safetensors_digest(const struct safetensors *file, const volatile sig_atomic_t *stop, uint8_t ret_digest[DIGEST_BYTES]);
 /* 64 hexadecimal digits and a zero; ret_text is returned. */
 #define DIGEST_TEXT_MAX 65
 const char *digest_text(const uint8_t digest[DIGEST_BYTES], char ret_text[DIGEST_TEXT_MAX]);
