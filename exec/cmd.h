@@ -4,7 +4,9 @@
 
 #include "host/verbs.h"
 
-#define VERBS(X) X(devices, "what this machine can compute with")
+#define VERBS(X)                                                              \
+    X(generate, "prompts through a model and its adapters, as one mixed batch") \
+    X(devices, "what this machine can compute with")
 
 #define X(name, about) int cmd_##name(int argc, char **argv);
 VERBS(X)
