@@ -27,10 +27,51 @@ static const char *config_mistake(const struct dev_config *config)
     return NULL;
 }
 
+/* Stands before each piece of memory that was reserved, so that close can free what is left. */
+struct reserved {
+    _Alignas(256) struct reserved *next;
+    struct reserved **link;     /* what points at this one */
+};
+
+static void *cpu_reserve(struct dev *dev, size_t bytes)
+{
+    struct reserved *piece;
+
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    bytes = sizeof(*piece) + (bytes + 255) / 256 * 256;
+    piece = aligned_alloc(256, bytes);
+    if (piece == NULL)
+        return NULL;
+    memset(piece, 0, bytes);
+    piece->next = dev->reserved;
+    piece->link = &dev->reserved;
+    if (piece->next != NULL)
+        piece->next->link = &piece->next;
+    dev->reserved = piece;
+    return piece + 1;
+}
+
+static void cpu_release(struct dev *dev, void *memory)
+{
+    struct reserved *piece = memory;
+
+    (void)dev;
+    if (memory == NULL)
+        return;
+    piece--;
+    *piece->link = piece->next;
+    if (piece->next != NULL)
+        piece->next->link = piece->link;
+    free(piece);
+}
+
 static void cpu_close(struct dev *dev)
 {
     if (dev == NULL)
         return;
+    while (dev->reserved != NULL)
+        cpu_release(dev, dev->reserved + 1);
     team_close(dev->team);
     team_close(dev->solo);
     free(dev->scratch);
@@ -88,26 +129,6 @@ static struct dev *cpu_open(const struct dev_config *config, char *ret_error, si
 static const struct ops *cpu_ops(const struct dev *dev)
 {
     return dev->ops;
-}
-
-static void *cpu_reserve(struct dev *dev, size_t bytes)
-{
-    void *memory;
-
-    (void)dev;
-    if (bytes > SIZE_MAX - 256)
-        return NULL;
-    bytes = (bytes + 255) / 256 * 256;
-    memory = aligned_alloc(256, bytes > 0 ? bytes : 256);
-    if (memory != NULL)
-        memset(memory, 0, bytes);
-    return memory;
-}
-
-static void cpu_release(struct dev *dev, void *memory)
-{
-    (void)dev;
-    free(memory);
 }
 
 static void cpu_put(struct dev *dev, enum lane lane, void *to_device, const void *host, size_t bytes)

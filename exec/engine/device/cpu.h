@@ -7,6 +7,7 @@
 
 struct kernels;
 struct lora_part;
+struct reserved;
 
 struct dev {
     struct dev_config config;
@@ -14,6 +15,7 @@ struct dev {
     const struct kernels *kernels;
     struct team *team;
     struct team *solo;          /* the calling thread alone: for work that is done before others would wake */
+    struct reserved *reserved;
     /* Memory of a thread for the length of a task. */
     char *scratch;
     size_t scratch_bytes;
