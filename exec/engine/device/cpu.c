@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/ops/ref/ref.h"
+#include "engine/ops/cpu/work.h"
 
 static const char *config_mistake(const struct dev_config *config)
 {
@@ -27,6 +27,84 @@ static const char *config_mistake(const struct dev_config *config)
     return NULL;
 }
 
+/* Stands before each piece of memory that was reserved, so that close can free what is left. */
+struct reserved {
+    _Alignas(256) struct reserved *next;
+    struct reserved **link;     /* what points at this one */
+};
+
+static void *cpu_reserve(struct dev *dev, size_t bytes)
+{
+    struct reserved *piece;
+
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    bytes = sizeof(*piece) + (bytes + 255) / 256 * 256;
+    piece = aligned_alloc(256, bytes);
+    if (piece == NULL)
+        return NULL;
+    memset(piece, 0, bytes);
+    piece->next = dev->reserved;
+    piece->link = &dev->reserved;
+    if (piece->next != NULL)
+        piece->next->link = &piece->next;
+    dev->reserved = piece;
+    return piece + 1;
+}
+
+static void cpu_release(struct dev *dev, void *memory)
+{
+    struct reserved *piece = memory;
+
+    (void)dev;
+    if (memory == NULL)
+        return;
+    piece--;
+    *piece->link = piece->next;
+    if (piece->next != NULL)
+        piece->next->link = piece->link;
+    free(piece);
+}
+
+static void cpu_close(struct dev *dev)
+{
+    if (dev == NULL)
+        return;
+    while (dev->reserved != NULL)
+        cpu_release(dev, dev->reserved + 1);
+    team_close(dev->team);
+    team_close(dev->solo);
+    free(dev->scratch);
+    free(dev->u);
+    free(dev->parts);
+    free(dev->outputs);
+    free(dev);
+}
+
+/* Aligned for any kernel, never of no bytes. */
+static void *memory_of(size_t count, size_t bytes)
+{
+    return aligned_alloc(64, (count * bytes + 64) / 64 * 64);
+}
+
+static bool dev_equip(struct dev *dev)
+{
+    const struct dev_config *config = &dev->config;
+    const size_t rows = (size_t)config->rows_max;
+
+    dev->kernels = kernels_of(config->kernels);
+    dev->ops = &ops_cpu;
+    dev->scratch_bytes = work_scratch_bytes(config);
+    dev->scratch = memory_of(config->threads, dev->scratch_bytes);
+    dev->outputs = memory_of((size_t)config->outputs_max, (size_t)config->dims.hidden * act_bytes(config->mode));
+    dev->u_stride = 3 * (int64_t)config->lora_rank_max;
+    dev->u = memory_of(rows, (size_t)dev->u_stride * act_bytes(config->mode));
+    dev->parts = memory_of(3 * rows, sizeof(*dev->parts));
+    dev->team = team_open(config->threads);
+    dev->solo = team_open(1);
+    return dev->scratch != NULL && dev->outputs != NULL && dev->u != NULL && dev->parts != NULL && dev->team != NULL && dev->solo != NULL;
+}
+
 static struct dev *cpu_open(const struct dev_config *config, char *ret_error, size_t error_bytes)
 {
     const char *mistake = config_mistake(config);
@@ -34,46 +112,23 @@ static struct dev *cpu_open(const struct dev_config *config, char *ret_error, si
 
     if (mistake == NULL) {
         dev = calloc(1, sizeof(*dev));
-        if (dev == NULL)
-            mistake = "no memory";
+        if (dev != NULL)
+            dev->config = *config;
+        if (dev == NULL || !dev_equip(dev)) {
+            cpu_close(dev);
+            mistake = "the machine refuses memory or a thread";
+        }
     }
     if (mistake != NULL) {
         snprintf(ret_error, error_bytes, "%s", mistake);
         return NULL;
     }
-    dev->config = *config;
-    dev->ops = &ops_ref;
     return dev;
-}
-
-static void cpu_close(struct dev *dev)
-{
-    free(dev);
 }
 
 static const struct ops *cpu_ops(const struct dev *dev)
 {
     return dev->ops;
-}
-
-static void *cpu_reserve(struct dev *dev, size_t bytes)
-{
-    void *memory;
-
-    (void)dev;
-    if (bytes > SIZE_MAX - 256)
-        return NULL;
-    bytes = (bytes + 255) / 256 * 256;
-    memory = aligned_alloc(256, bytes > 0 ? bytes : 256);
-    if (memory != NULL)
-        memset(memory, 0, bytes);
-    return memory;
-}
-
-static void cpu_release(struct dev *dev, void *memory)
-{
-    (void)dev;
-    free(memory);
 }
 
 static void cpu_put(struct dev *dev, enum lane lane, void *to_device, const void *host, size_t bytes)
