@@ -4,7 +4,7 @@ MODE  ?= release
 CC    ?= cc
 B     := build/$(MODE)$(if $(filter clang%,$(notdir $(CC))),-clang)
 PKGS  := gsl hdf5 libfyaml jansson zlib libzstd
-EXEC_PKGS := jansson zlib libpcre2-8 libcrypto
+EXEC_PKGS := jansson zlib libpcre2-8 libutf8proc libcrypto
 # Only tests use these.
 TEST_PKGS := cmocka
 
@@ -36,7 +36,7 @@ SHARED_SRC := $(filter-out $(HOST_SRC),$(sort $(wildcard shared/*/*.c)))
 TRACES_SRC := $(sort $(wildcard traces/*.c))
 SIM_SRC    := $(sort $(wildcard sim/*/*.c))
 SIM_MAIN   := $(sort $(wildcard sim/*.c))
-EXEC_SRC   := $(sort $(wildcard exec/*/*.c exec/*/*/*.c))
+EXEC_SRC   := $(sort $(wildcard exec/*/*.c exec/*/*/*.c exec/*/*/*/*.c))
 EXEC_MAIN  := $(sort $(wildcard exec/*.c))
 TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c tests/*/*/*/*/test_*.c))
 BENCH_SRC  := $(sort $(wildcard tests/bench/*.c))
@@ -54,6 +54,13 @@ $(B)/shared/%.o: CPPFLAGS := -Ishared
 $(B)/traces/%.o: CPPFLAGS := -Ishared -Itraces $(HOST_CPPFLAGS)
 $(B)/sim/%.o:    CPPFLAGS := -Ishared -Itraces -Isim $(HOST_CPPFLAGS)
 $(B)/exec/%.o:   CPPFLAGS := -Ishared -Iexec $(EXEC_CPPFLAGS)
+# A set of CPU kernels is one file with instructions of its own; -O3 for their inner loops.
+KERNELS := $(B)/exec/engine/ops/cpu/kernels
+$(KERNELS)_scalar.o $(KERNELS)_avx2.o $(KERNELS)_avx512bf16.o: CFLAGS += $(if $(filter release,$(MODE)),-O3)
+ifeq ($(shell uname -m),x86_64)
+$(KERNELS)_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
+$(KERNELS)_avx512bf16.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma
+endif
 $(B)/tests/%.o:  CPPFLAGS := -Ishared -Itraces -Isim -Itests $(HOST_CPPFLAGS) $(call pkg_cflags,$(TEST_PKGS))
 $(B)/tests/exec/%.o: CPPFLAGS := -Ishared -Iexec -Itests $(EXEC_CPPFLAGS) $(call pkg_cflags,$(TEST_PKGS))
 
@@ -107,7 +114,7 @@ endif
 
 # What a bare Debian 12 lacks. Nothing happens when all are there.
 DEPS := gcc libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev zlib1g-dev libzstd-dev \
-        libpcre2-dev libssl-dev libcmocka-dev gnuplot-nox hdf5-tools zstd gzip
+        libpcre2-dev libutf8proc-dev libssl-dev libcmocka-dev gnuplot-nox hdf5-tools zstd gzip
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 deps: ## install the Debian packages that are missing
 	@missing=""; for package in $(DEPS); do \
