@@ -8,7 +8,8 @@ void place_begin(struct place *place, enum dtype dtype)
     scratch_begin(&place->scratch);
     place->config = tiny_config(FAMILY_LLAMA);
     place->config.positions_max = 256;
-    tiny_model(scratch_folder(&place->scratch, "base"), &place->config, 11, dtype);
+    snprintf(place->base, sizeof(place->base), "%s", scratch_folder(&place->scratch, "base"));
+    tiny_model(place->base, &place->config, 11, dtype);
 }
 
 void place_end(struct place *place)
@@ -28,7 +29,7 @@ const char *place_adapter(struct place *place, const char *name, int32_t rank, u
 void place_worker_config(struct place *place, struct worker_config *ret_config)
 {
     worker_config_init(ret_config);
-    ret_config->model_directory = scratch_at(&place->scratch, "base");
+    ret_config->model_directory = place->base;
     ret_config->mode_chosen = true;
     ret_config->mode = MODE_EXACT;
     ret_config->positions_max = 64;

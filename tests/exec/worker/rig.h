@@ -28,6 +28,7 @@ struct reply {
 struct place {
     struct scratch scratch;
     struct model_config config;
+    char base[512];
 };
 void place_begin(struct place *place, enum dtype dtype);
 void place_end(struct place *place);
