@@ -187,6 +187,53 @@ void worker_answer(struct worker *worker, const struct worker_request *request, 
     worker_finish(worker, ret_reply, 1);
 }
 
+void worker_add_some(struct worker *worker, struct place *place, const char *prefix, int count, int32_t rank)
+{
+    for (int i = 0; i < count; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "%s-%d", prefix, i);
+        place_adapter(place, name, rank, 100 + (uint64_t)i);
+        worker_add(worker, place, name);
+    }
+}
+
+void worker_ask_drawn(struct worker *worker, const char *adapter, uint32_t prompt_tokens, uint64_t seed, uint32_t max_tokens,
+                      struct reply *reply)
+{
+    int32_t prompt[PROMPT_TOKENS_MAX];
+    const struct worker_request request = {.adapter = adapter, .prompt = prompt, .prompt_tokens = prompt_tokens,
+                                           .max_tokens = max_tokens, .ignore_eos = true};
+
+    assert_true(prompt_tokens <= PROMPT_TOKENS_MAX);
+    draw_prompt(seed, prompt, prompt_tokens);
+    memset(reply, 0, sizeof(*reply));
+    worker_ask(worker, &request, reply);
+}
+
+void place_ask_cold(struct place *place, const char *adapter, uint32_t prompt_tokens, uint64_t seed, uint32_t max_tokens,
+                    struct reply *ret_reply)
+{
+    struct worker_config config;
+    struct worker *worker;
+
+    place_worker_config(place, &config);
+    worker = worker_opened(&config);
+    if (adapter != NULL)
+        worker_add(worker, place, adapter);
+    worker_ask_drawn(worker, adapter, prompt_tokens, seed, max_tokens, ret_reply);
+    worker_finish(worker, ret_reply, 1);
+    worker_close(worker);
+}
+
+void worker_warm(struct worker *worker, const char *adapter)
+{
+    static struct reply reply;
+
+    worker_ask_drawn(worker, adapter, 3, 1, 1, &reply);
+    worker_finish(worker, &reply, 1);
+}
+
 /* --- comparing -------------------------------------------------------------------------------------------------------------- */
 
 void assert_same(const struct reply *got, const struct reply *want, const char *about)

@@ -60,6 +60,18 @@ void worker_answer(struct worker *worker, const struct worker_request *request, 
 void assert_same(const struct reply *got, const struct reply *want, const char *about);
 bool same_ids(const struct reply *a, const struct reply *b);
 
+/* Adapters PREFIX-0, PREFIX-1, ..., written and registered. */
+void worker_add_some(struct worker *worker, struct place *place, const char *prefix, int count, int32_t rank);
+/* A greedy request whose prompt is drawn; end-of-sequence ids do not end it. */
+void worker_ask_drawn(struct worker *worker, const char *adapter, uint32_t prompt_tokens, uint64_t seed, uint32_t max_tokens,
+                      struct reply *reply);
+/* What such a request gets on a server that has this one adapter as it is now, or none, and no other request. */
+void place_ask_cold(struct place *place, const char *adapter, uint32_t prompt_tokens, uint64_t seed, uint32_t max_tokens,
+                    struct reply *ret_reply);
+/* In its slot afterwards, with nothing running. */
+void worker_warm(struct worker *worker, const char *adapter);
+
+#define PROMPT_TOKENS_MAX 60
 /* `count` ids of the tiny vocabulary, none of them special. */
 void draw_prompt(uint64_t seed, int32_t *ret_ids, uint32_t count);
 

@@ -203,6 +203,43 @@ void talk_expect_error(struct talk *talk, const char *code, const char *why)
     json_decref(object);
 }
 
+void talk_drain(struct talk *talk)
+{
+    json_t *object = talk_ask(talk, "{\"op\": \"drain\"}");
+
+    assert_string_equal(text_of(object, "op"), "drain");
+    json_decref(object);
+}
+
+void served_drain_and_end(struct served *served)
+{
+    struct talk talk;
+
+    talk_begin(&talk, served);
+    talk_drain(&talk);
+    assert_null(talk_hear(&talk));
+    talk_end(&talk);
+    assert_int_equal(served_wait(served), STATUS_OK);
+    assert_int_not_equal(access(served->socket, F_OK), 0);
+    served_end(served);
+}
+
+json_t *talk_hear_answer(struct talk *talk, json_int_t id, int32_t *ret_ids, uint32_t *ret_count)
+{
+    *ret_count = 0;
+    for (;;) {
+        json_t *object = talk_hear(talk);
+
+        assert_non_null(object);
+        assert_int_equal(number_of(object, "id"), id);
+        if (number_of(object, "token") < 0)
+            return object;
+        assert_int_equal(number_of(object, "index"), *ret_count);
+        ret_ids[(*ret_count)++] = (int32_t)number_of(object, "token");
+        json_decref(object);
+    }
+}
+
 const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));

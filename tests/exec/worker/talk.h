@@ -52,6 +52,13 @@ json_t *talk_ask(struct talk *talk, const char *line);
 /* Fails unless the next line is an error of this code that says `why`. */
 void talk_expect_error(struct talk *talk, const char *code, const char *why);
 
+/* Drains; nothing more is taken. */
+void talk_drain(struct talk *talk);
+/* Drains on a connection of its own, waits for the end and puts everything away. */
+void served_drain_and_end(struct served *served);
+/* The words of one request on a connection that has no other; returns the end, and the tokens that came before. */
+json_t *talk_hear_answer(struct talk *talk, json_int_t id, int32_t *ret_ids, uint32_t *ret_count);
+
 const char *text_of(const json_t *object, const char *key); /* "": none */
 json_int_t number_of(const json_t *object, const char *key); /* -1: none */
 

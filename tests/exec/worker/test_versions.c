@@ -41,23 +41,12 @@ static struct worker_request request_of(const char *adapter, uint64_t seed, uint
 
 static void ask(struct worker *worker, const char *adapter, uint64_t seed, uint32_t max_tokens, struct reply *reply)
 {
-    int32_t prompt[PROMPT];
-    struct worker_request request = request_of(adapter, seed, max_tokens, prompt);
-
-    memset(reply, 0, sizeof(*reply));
-    worker_ask(worker, &request, reply);
+    worker_ask_drawn(worker, adapter, PROMPT, seed, max_tokens, reply);
 }
 
-/* What a server says that has this one adapter, as it is now, or none, and no other request. */
 static void ask_cold(const char *adapter, uint64_t seed, uint32_t max_tokens, struct reply *ret_reply)
 {
-    struct worker *worker = open_small();
-
-    if (adapter != NULL)
-        worker_add(worker, &place, adapter);
-    ask(worker, adapter, seed, max_tokens, ret_reply);
-    worker_finish(worker, ret_reply, 1);
-    worker_close(worker);
+    place_ask_cold(&place, adapter, PROMPT, seed, max_tokens, ret_reply);
 }
 
 static enum status ask_refused(struct worker *worker, const char *adapter)
