@@ -270,13 +270,13 @@ static void host_memory_is_never_more_than_was_said(void **context)
         config.slots = 1;
         worker = worker_opened(&config);
         for (int i = 0; i < 3; i++) {
-            char name[16];
+            char name[32];
 
             snprintf(name, sizeof(name), "host-%d", i);
             worker_add(worker, &place, name);
         }
         for (int i = 0; i < 6; i++) {
-            char name[16];
+            char name[32];
 
             snprintf(name, sizeof(name), "host-%d", i % 3);
             worker_ask_drawn(worker, name, 10, 1, 4, &reply);
@@ -342,14 +342,14 @@ static void ranks_16_to_64_under_load_equal_alone(void **context)
     config.slots = 6;
     worker = worker_opened(&config);
     for (uint32_t i = 0; i < ARRAY_COUNT(ranks); i++) {
-        char name[16];
+        char name[32];
 
         snprintf(name, sizeof(name), "rank-%d", ranks[i]);
         place_adapter(&place, name, ranks[i], i);
         worker_add(worker, &place, name);
     }
     for (uint32_t i = 0; i < 24; i++) {
-        char name[16];
+        char name[32];
 
         snprintf(name, sizeof(name), "rank-%d", ranks[i % 6]);
         place_ask_cold(&place, name, 3 + i, i, 12, &cold[i]);
@@ -376,7 +376,7 @@ static void one_segment_then_many_then_none(void **context)
     worker_ask_drawn(worker, "segment-0", 10, 1, 40, &one);
     worker_until(worker, &one, 4);
     for (uint32_t i = 0; i < 5; i++) {
-        char name[16];
+        char name[32];
 
         snprintf(name, sizeof(name), "segment-%u", i + 1);
         worker_ask_drawn(worker, name, 10, i, 12, &many[i]);

@@ -97,7 +97,7 @@ static void one_that_asks_faster_than_it_reads_is_held_back(void **context)
     (void)context;
     served_begin(&served, NULL);
     for (int i = 0; i < 16; i++) {
-        char name[16];
+        char name[32];
 
         snprintf(name, sizeof(name), "a-%d", i);
         served_adapter(&served, name, 1);

@@ -393,7 +393,7 @@ static void load_unload_storm_while_streaming(void **context)
     for (uint32_t i = 0; i < 8; i++)
         reply[i] = (struct reply){.ends = 1};
     for (int round = 0; round < 300; round++) {
-        char name[16];
+        char name[32];
         uint32_t at = (uint32_t)draw_below(&seed, 8);
         struct refusal refusal = {{0}};
         int32_t prompt[PROMPT];
@@ -432,7 +432,7 @@ static void load_unload_storm_while_streaming(void **context)
             fail_msg("%s", reply[i].why);
     }
     for (int i = 0; i < 3; i++) {
-        char name[16];
+        char name[32];
 
         snprintf(name, sizeof(name), "storm-%d", i);
         (void)worker_adapter_remove(worker, name);
@@ -456,7 +456,7 @@ static void registration_limit_is_not_lifetime(void **context)
     config.adapters_max = 2;
     worker = worker_opened(&config);
     for (int i = 0; i < 40; i++) {
-        char name[16];
+        char name[32];
 
         snprintf(name, sizeof(name), "many-%d", i);
         place_adapter(&place, name, 4, 60 + (uint64_t)i);
