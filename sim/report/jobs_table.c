@@ -244,7 +244,10 @@ static void accounts_print(FILE *out, const struct jobs_summary *jobs)
     }
     if (tenants_nano != named_nano)
         money_row(out, "other tenants", tenants_nano - named_nano, jobs->cost_total_nano);
-    money_row(out, "platform", jobs_account_nano(jobs, jobs->tenants_count), jobs->cost_total_nano);
+    if (jobs->cost_serving_nano != 0)
+        money_row(out, "platform, serving", jobs->cost_serving_nano, jobs->cost_total_nano);
+    money_row(out, jobs->cost_serving_nano != 0 ? "platform, the rest" : "platform",
+              jobs_account_nano(jobs, jobs->tenants_count) - jobs->cost_serving_nano, jobs->cost_total_nano);
 }
 
 static void pool_print(FILE *out, const struct jobs_summary *jobs)
@@ -289,8 +292,9 @@ static void prices_print(FILE *out, const struct jobs_summary *jobs)
 {
     char line[256];
 
-    snprintf(line, sizeof(line), "%s per 1M trained tokens (%s tokens of jobs done, all costs); an adapter nobody uses: %s a month",
+    snprintf(line, sizeof(line), "%s per 1M trained tokens (%s tokens of jobs done, all costs%s); an adapter nobody uses: %s a month",
              cell_price(jobs->cost_per_million_tokens).text, cell_quantity((double)jobs->tokens_trained).text,
+             jobs->cost_serving_nano != 0 ? " but serving's" : "",
              cell_price(jobs->idle_adapter_per_month).text);
     note(out, "prices", line);
 }

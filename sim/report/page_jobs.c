@@ -45,6 +45,8 @@
     X(HITS, COUNT, MORE, "placements that found their base", j->base_hits)                                             \
     X(PUBLISHED, COUNT, NEITHER, "adapters published", j->published)                                                   \
     X(COST, NUMBER, LESS, "cost, currency units", (double)j->cost_total_nano / 1e9)                                    \
+    X(COST_SERVING, NUMBER, LESS, "of that, serving", (double)j->cost_serving_nano / 1e9)                              \
+    X(COST_REST, NUMBER, LESS, "of that, the rest", (double)jobs_without_serving_nano(j) / 1e9)                        \
     X(PRICE, NUMBER, LESS, "cost of a million trained tokens", j->cost_per_million_tokens)                             \
     X(IDLE_ADAPTER, NUMBER, NEITHER, "cost of an adapter nobody uses, a month", j->idle_adapter_per_month)
 
@@ -79,25 +81,37 @@ static double row_value(uint32_t row, const struct summary *summary)
     return NAN;
 }
 
-/* A burst's rows are for scenarios that describe one. */
-static bool any(const struct summary *summaries, uint32_t count, bool burst)
+static bool any(const struct summary *summaries, uint32_t count)
 {
     bool found = false;
 
     for (uint32_t v = 0; v < count; v++)
-        found |= summaries[v].jobs.present && (!burst || summaries[v].jobs.burst_described);
+        found |= summaries[v].jobs.present;
     return found;
+}
+
+/* A burst's rows are for scenarios that describe one, those of serving for those in which it costs something. */
+static bool row_applies(enum job_row_number row, const struct summary *summaries, uint32_t count)
+{
+    bool burst = false;
+    bool serving = false;
+
+    for (uint32_t v = 0; v < count; v++) {
+        burst |= summaries[v].jobs.present && summaries[v].jobs.burst_described;
+        serving |= summaries[v].jobs.present && summaries[v].jobs.cost_serving_nano != 0;
+    }
+    if (row == JOB_ROW_OTHERS_P90 || row == JOB_ROW_BURST_P90)
+        return burst;
+    return serving || (row != JOB_ROW_COST_SERVING && row != JOB_ROW_COST_REST);
 }
 
 void page_jobs_comparison(FILE *out, const struct summary *summaries, uint32_t count)
 {
-    const bool burst = any(summaries, count, true);
-
-    if (!any(summaries, count, false))
+    if (!any(summaries, count))
         return;
     page_variants_head(out, summaries, count, 0);
     for (uint32_t row = 0; row < JOB_ROW_COUNT; row++)
-        if (burst || (row != JOB_ROW_OTHERS_P90 && row != JOB_ROW_BURST_P90))
+        if (row_applies((enum job_row_number)row, summaries, count))
             page_rows_row(out, rows, row, row_value, summaries, count);
     page_rows_end(out);
     if (count > 1)
@@ -248,7 +262,10 @@ static void accounts_rows(FILE *out, const struct jobs_summary *jobs)
                       jobs->cost_total_nano, false);
     if (others_nano != 0)
         money_row(out, "other tenants", others_nano, jobs->cost_total_nano, false);
-    money_row(out, "platform", jobs_account_nano(jobs, jobs->tenants_count), jobs->cost_total_nano, false);
+    if (jobs->cost_serving_nano != 0)
+        money_row(out, "platform, serving", jobs->cost_serving_nano, jobs->cost_total_nano, false);
+    money_row(out, jobs->cost_serving_nano != 0 ? "platform, the rest" : "platform",
+              jobs_account_nano(jobs, jobs->tenants_count) - jobs->cost_serving_nano, jobs->cost_total_nano, false);
     free(accounts);
 }
 

@@ -108,7 +108,7 @@ struct jobs_facts {
     uint32_t tenants_count;
     uint32_t flavors_count;
     const int64_t *cost_nano;   /* [tenants_count + 1][CHARGE_COUNT]: the last line is the platform */
-    int64_t bill_nano;          /* the sum of all of them, exactly */
+    int64_t bill_nano;          /* the sum of all of them, exactly; what serving costs is among them */
     uint128 gpu_ns;             /* GPU time that was up, in all */
     uint128 claimed_gpu_ns;     /* of that, with a claim */
     uint128 computing_gpu_ns;   /* of that, computing */

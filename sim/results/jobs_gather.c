@@ -343,8 +343,9 @@ static void fairness_fill(const struct jobs_gather *gather, struct jobs_summary 
 }
 
 /* The accounts are copied, and the total is their sum: exact, or the run stops here. */
-static void money_fill(const struct jobs_gather *gather, const struct jobs_facts *facts, struct jobs_summary *summary)
+static void money_fill(const struct jobs_gather *gather, const struct run_facts *run, struct jobs_summary *summary)
 {
+    const struct jobs_facts *facts = run->jobs;
     const size_t cells = ((size_t)facts->tenants_count + 1) * CHARGE_COUNT;
     uint128 paid_nano = 0;
     uint128 credited_nano = 0;
@@ -362,8 +363,9 @@ static void money_fill(const struct jobs_gather *gather, const struct jobs_facts
     check(summary->cost_nano != NULL);
     memcpy(summary->cost_nano, facts->cost_nano, cells * sizeof(*summary->cost_nano));
     summary->cost_total_nano = facts->bill_nano;
+    summary->cost_serving_nano = run->serving.total_nano;
     summary->tokens_trained = gather->tokens_trained;
-    summary->cost_per_million_tokens = part_of((double)facts->bill_nano / 1e9, (double)gather->tokens_trained / 1e6);
+    summary->cost_per_million_tokens = part_of((double)jobs_without_serving_nano(summary) / 1e9, (double)gather->tokens_trained / 1e6);
     summary->idle_adapter_per_month = (double)facts->idle_adapter_nano_per_month / 1e9;
     summary->idle_adapter_host_per_month = (double)facts->idle_adapter_host_nano_per_month / 1e9;
     if (facts->tenant_names == NULL)
@@ -446,7 +448,7 @@ void jobs_gather_summary(const struct jobs_gather *gather, const struct run_fact
     summary->kinds_count = gather->kinds_count;
     classes_fill(gather->sizes, JOBS_SUMMARY_SIZES, summary->sizes);
     fairness_fill(gather, summary);
-    money_fill(gather, facts->jobs, summary);
+    money_fill(gather, facts, summary);
 }
 
 uint32_t jobs_gather_tenants_count(const struct jobs_gather *gather)

@@ -74,11 +74,12 @@ struct jobs_summary {
     struct span burst_wait;     /* of that one */
     /* Money, exact: amounts in 1e-9 units. Owned by the summary; summary_free(). */
     int64_t cost_total_nano;    /* equals the sum of all accounts, platform included */
+    int64_t cost_serving_nano;  /* of that, what serving costs; the platform has it */
     int64_t *cost_nano;         /* [tenants_count + 1][CHARGE_COUNT] */
     char **tenant_names;        /* [tenants_count], entries may be NULL; NULL: none has a name */
     uint32_t tenants_count;
     uint64_t tokens_trained;    /* of all jobs done, warm-up included, as the bill is of the whole run */
-    double cost_per_million_tokens; /* trained tokens of jobs done; NaN: unknown */
+    double cost_per_million_tokens; /* trained tokens of jobs done, of all costs but serving's; NaN: unknown */
     double idle_adapter_per_month;
     double idle_adapter_host_per_month;
 };
@@ -86,5 +87,9 @@ struct jobs_summary {
 /* What one account pays, all components; `tenants_count` is the platform. And what one component comes to, all accounts. */
 int64_t jobs_account_nano(const struct jobs_summary *jobs, uint32_t account);
 int64_t jobs_component_nano(const struct jobs_summary *jobs, uint32_t component);
+static inline int64_t jobs_without_serving_nano(const struct jobs_summary *jobs)
+{
+    return jobs->cost_total_nano - jobs->cost_serving_nano;
+}
 
 #endif

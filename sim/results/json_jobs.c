@@ -1,6 +1,5 @@
 /* The jobs of a variant as JSON. Money is strings of digits, since a double cannot hold it: the accounts add up to the total
  * to the last digit. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "results/jobs_words.h"
@@ -107,14 +106,6 @@ static json_t *refusals_json(const struct jobs_summary *jobs)
     return array;
 }
 
-static json_t *digits_json(int64_t nano)
-{
-    char digits[24];
-
-    snprintf(digits, sizeof(digits), "%" PRId64, nano);
-    return json_string(digits);
-}
-
 /* By the tenant's number, and "platform"; accounts that stayed empty are left out. Names are no keys: two may be alike. */
 static void accounts_set(json_t *object, const struct jobs_summary *jobs)
 {
@@ -128,11 +119,11 @@ static void accounts_set(json_t *object, const struct jobs_summary *jobs)
         if (nano == 0)
             continue;
         snprintf(number, sizeof(number), "%u", i);
-        json_put(costs, number, digits_json(nano));
+        json_put(costs, number, json_digits(nano));
         if (jobs->tenant_names != NULL && jobs->tenant_names[i] != NULL)
             json_put(names, number, json_text(jobs->tenant_names[i]));
     }
-    json_put(costs, "platform", digits_json(jobs_account_nano(jobs, jobs->tenants_count)));
+    json_put(costs, "platform", json_digits(jobs_account_nano(jobs, jobs->tenants_count)));
     json_put(object, "cost_by_tenant_nano", costs);
     if (jobs->tenant_names != NULL)
         json_put(object, "tenant_names", names);
@@ -145,7 +136,7 @@ static json_t *components_json(const struct jobs_summary *jobs)
     json_t *object = json_object();
 
     for (uint32_t component = 0; component < CHARGE_COUNT; component++)
-        json_put(object, charge_word(component), digits_json(jobs_component_nano(jobs, component)));
+        json_put(object, charge_word(component), json_digits(jobs_component_nano(jobs, component)));
     return object;
 }
 
@@ -157,6 +148,20 @@ static void burst_set(json_t *object, const struct jobs_summary *jobs)
     json_put(object, "burst_tenant", json_count(jobs->burst_tenant));
     json_put(object, "others_wait_s", span_json(&jobs->others_wait));
     json_put(object, "burst_wait_s", span_json(&jobs->burst_wait));
+}
+
+void serving_json(json_t *object, const struct serving_bill *bill)
+{
+    json_t *components;
+
+    json_put(object, "cost_serving_nano", bill->known ? json_digits(bill->total_nano) : json_null());
+    if (!bill->known)
+        return;
+    components = json_object();
+    for (uint32_t component = 0; component < CHARGE_COUNT; component++)
+        if (bill->cost_nano[component] != 0)
+            json_put(components, charge_word(component), json_digits(bill->cost_nano[component]));
+    json_put(object, "cost_serving_by_component_nano", components);
 }
 
 void jobs_json(json_t *object, const struct jobs_summary *jobs)
@@ -174,7 +179,8 @@ void jobs_json(json_t *object, const struct jobs_summary *jobs)
     json_put(object, "jobs_by_size", classes_json(jobs->sizes, JOBS_SUMMARY_SIZES));
     json_put(object, "job_refusals", refusals_json(jobs));
     burst_set(object, jobs);
-    json_put(object, "cost_total_nano", digits_json(jobs->cost_total_nano));
+    json_put(object, "cost_total_nano", json_digits(jobs->cost_total_nano));
+    json_put(object, "cost_without_serving_nano", json_digits(jobs_without_serving_nano(jobs)));
     json_put(object, "cost_by_component_nano", components_json(jobs));
     accounts_set(object, jobs);
 }

@@ -28,6 +28,8 @@
     X(REAL, waiting_max)              \
     X(COUNT, preempted_requests)      \
     X(COUNT, recomputed_tokens)       \
+    X(COUNT, tokens_served)           \
+    X(REAL, serving_cost_per_million_tokens) \
     X(REAL, jain)                     \
     X(COUNT, tenants_served)          \
     X(REAL, rho)                      \

@@ -171,6 +171,30 @@ static void check_overlaps(const struct job_row *by_ordinal, struct placement_ro
     }
 }
 
+/* What `gpus` GPUs cost that are there all the time. */
+static int64_t gpus_nano_until(uint64_t gpus, double price_per_h, int64_t end_ns)
+{
+    uint64_t price_nano = (uint64_t)(price_per_h * 1e9 + 0.5);
+
+    return (int64_t)gpus * (int64_t)((uint128)price_nano * (uint64_t)end_ns / 3600000000000u);
+}
+
+/* The GPUs of serving pools of their own are on the bill as well. */
+static int64_t serving_most_nano(const struct scenario *scenario, int64_t end_ns, bool *ret_steady)
+{
+    int64_t most_nano = 0;
+
+    for (uint32_t i = 0; i < scenario->pools_count && scenario->workload.source != KEY_SOURCE_NONE; i++) {
+        const struct keys_pool *keys = &scenario->pools[i].keys;
+
+        if (keys->shared)
+            continue;
+        most_nano += gpus_nano_until(pool_replicas_most(keys) * keys->tp, keys->price_per_h, end_ns);
+        *ret_steady = *ret_steady && keys->replicas_max == 0;
+    }
+    return most_nano;
+}
+
 static void check_money(const struct scenario *scenario, const struct jobs_run *run)
 {
     const struct jobs_summary *jobs = &run->summary.jobs;
@@ -188,13 +212,19 @@ static void check_money(const struct scenario *scenario, const struct jobs_run *
         rows_nano += amounts[i];
     assert_true(sum_nano == jobs->cost_total_nano);
     assert_true(rows_nano == jobs->cost_total_nano);
+    assert_true(jobs->cost_serving_nano == run->summary.facts.serving.total_nano);
+    /* The platform alone pays for serving. */
+    for (uint32_t i = 0; i < CHARGE_COUNT; i++) {
+        int64_t serving_nano = run->summary.facts.serving.cost_nano[i];
+
+        assert_true(serving_nano >= 0);
+        assert_true(serving_nano <= jobs->cost_nano[(size_t)jobs->tenants_count * CHARGE_COUNT + i]);
+    }
+    most_nano = serving_most_nano(scenario, run->summary.facts.end_ns, &steady);
     for (uint32_t i = 0; i < scenario->capacity_count; i++) {
         const struct keys_capacity *keys = &scenario->capacity[i].keys;
 
-        int64_t price_nano = (int64_t)(keys->price_per_h * 1e9 + 0.5);
-
-        most_nano += (int64_t)(keys->nodes * keys->gpus_per_node) *
-                     (int64_t)((uint128)(uint64_t)price_nano * (uint64_t)run->summary.facts.end_ns / 3600000000000u);
+        most_nano += gpus_nano_until(keys->nodes * keys->gpus_per_node, keys->price_per_h, run->summary.facts.end_ns);
         steady = steady && !keys->spot && keys->fail_mean_h <= 0;
     }
     /* A GPU is paid for while it is there, to the last unit. */

@@ -175,6 +175,57 @@ static void flood_has_a_table_of_its_own(void **state)
         "flood                 50     15.0s   60.0s 2.50min   11.7min 46.7min  117min\n"));
 }
 
+static void serving_put(uint32_t v, bool known, int64_t compute_nano)
+{
+    summaries[v].without_requests = false;
+    summaries[v].facts.serving = (struct serving_bill){.known = known, .total_nano = compute_nano,
+                                                       .cost_nano = {[CHARGE_COMPUTE] = compute_nano}};
+    summaries[v].tokens_served = 3080000000;
+    summaries[v].serving_cost_per_million_tokens = known ? 0.325 : NAN;
+    summaries[v].jobs.cost_serving_nano = compute_nano;
+    costs[v][TENANTS * CHARGE_COUNT + CHARGE_COMPUTE] += compute_nano;
+    summaries[v].jobs.cost_total_nano += compute_nano;
+}
+
+static void serving_is_told_apart_from_the_rest_of_the_bill(void **state)
+{
+    (void)state;
+    for (uint32_t v = 0; v < 2; v++)
+        summary_fill(v, v == 0 ? "priced" : "unpriced");
+    serving_put(0, true, 1000000000000);
+    serving_put(1, false, 0);
+    print(2);
+    assert_non_null(strstr(printed,
+        "                                                      cost               per 1M tokens\n"
+        "variant                serving      the rest      together        served       trained\n"
+        "priced                 1000.00       1399.09       2399.09         0.325          1.23\n"
+        "unpriced                   n/a       1399.09           n/a           n/a          1.23\n"));
+    assert_non_null(strstr(printed,
+        "  other tenants                  14.02    0.58%\n"
+        "  platform, serving            1000.00    41.7%\n"
+        "  platform, the rest            255.00    10.6%\n"));
+    assert_non_null(strstr(printed, "tokens of jobs done, all costs but serving's)"));
+    assert_non_null(strstr(printed, "  serving     1000.00, the platform's: 0.325 per 1M tokens served, prompts included (3.08G in the\n"
+                                    "              whole run)\n"));
+    assert_non_null(strstr(printed,
+        "  serving     the GPUs of serving have no price (pool.price_per_h): they are in none of these costs\n"));
+}
+
+static void serving_without_jobs_has_a_bill_of_its_own(void **state)
+{
+    (void)state;
+    summary_fill(0, "chat");
+    serving_put(0, true, 1000000000000);
+    memset(&summaries[0].jobs, 0, sizeof(summaries[0].jobs));
+    print(1);
+    assert_non_null(strstr(printed, "chat                   1000.00           n/a       1000.00         0.325           n/a\n"));
+    assert_non_null(strstr(printed, "\n  cost of                       amount     part\n"
+                                    "  compute                      1000.00     100%\n\n"));
+    serving_put(0, false, 0);
+    print(1);
+    assert_null(strstr(printed, "cost"));
+}
+
 static void no_line_is_wider_than_the_terminal(void **state)
 {
     (void)state;
@@ -258,6 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_variant_is_told_in_full),
         cmocka_unit_test(flood_has_a_table_of_its_own),
+        cmocka_unit_test(serving_is_told_apart_from_the_rest_of_the_bill),
+        cmocka_unit_test(serving_without_jobs_has_a_bill_of_its_own),
         cmocka_unit_test(no_line_is_wider_than_the_terminal),
         cmocka_unit_test(names_cannot_write_to_the_terminal_and_are_cut_between_characters),
         cmocka_unit_test(run_of_nothing_is_printed_too),
