@@ -131,7 +131,7 @@ void jobs_close_books(struct sim *sim)
     facts->base_drops = totals.base_drops;
     facts->reclaims = totals.reclaims;
     facts->preempts = totals.preempts;
-    sim->facts.serving_stops = totals.serving_stops;
+    facts->serving_stops = totals.serving_stops;
     facts->notes = job_source_notes(jobs->source);
     sim->facts.jobs = facts;
 }

@@ -15,6 +15,8 @@
     X(COUNT, "jobs_refused", refused)                           \
     X(COUNT, "jobs_overload", overload)                         \
     X(COUNT, "jobs_unfinished", unfinished)                     \
+    X(COUNT, "jobs_with_deadline", deadlines)                   \
+    X(COUNT, "deadlines_missed", deadlines_missed)              \
     X(REAL, "jobs_measured_days", days)                         \
     X(REAL, "gpu_hours_per_day", gpu_hours_per_day)             \
     X(REAL, "held_gpu_hours_per_day", held_gpu_hours_per_day)   \
@@ -33,11 +35,13 @@
     X(COUNT, "reclaims", reclaims)                              \
     X(COUNT, "preempts", preempts)                              \
     X(COUNT, "notices", notices)                                \
+    X(COUNT, "serving_stops", serving_stops)                    \
     X(COUNT, "losses", losses)                                  \
     X(COUNT, "base_loads", base_loads)                          \
     X(COUNT, "base_hits", base_hits)                            \
     X(COUNT, "base_drops", base_drops)                          \
     X(COUNT, "adapters_published", published)                   \
+    X(COUNT, "adapters_blocked", publish_blocked)               \
     X(COUNT, "adapters_joined", joined)                         \
     X(COUNT, "adapters_republished", republished)               \
     X(COUNT, "adapters_upgraded", upgraded)                     \
@@ -66,21 +70,25 @@ static json_t *span_json(const struct span *span)
     return object;
 }
 
+static json_t *class_json(const struct job_kind_summary *class)
+{
+    json_t *object = json_object();
+
+    json_put(object, "name", json_text(class->name));
+    json_put(object, "submitted", json_count(class->submitted));
+    json_put(object, "done", json_count(class->done));
+    json_put(object, "held_gpu_hours", json_number(class->gpu_hours));
+    json_put(object, "wait_s", span_json(&class->wait));
+    json_put(object, "completion_s", span_json(&class->completion));
+    return object;
+}
+
 static json_t *classes_json(const struct job_kind_summary *classes, uint32_t count)
 {
     json_t *array = json_array();
 
-    for (uint32_t i = 0; i < count; i++) {
-        json_t *object = json_object();
-
-        json_put(object, "name", json_text(classes[i].name));
-        json_put(object, "submitted", json_count(classes[i].submitted));
-        json_put(object, "done", json_count(classes[i].done));
-        json_put(object, "held_gpu_hours", json_number(classes[i].gpu_hours));
-        json_put(object, "wait_s", span_json(&classes[i].wait));
-        json_put(object, "completion_s", span_json(&classes[i].completion));
-        check(json_array_append_new(array, object) == 0);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        check(json_array_append_new(array, class_json(&classes[i])) == 0);
     return array;
 }
 
@@ -176,6 +184,7 @@ void jobs_json(json_t *object, const struct jobs_summary *jobs)
 #undef VALUE_COUNT
 #undef X
     json_put(object, "jobs_by_kind", classes_json(jobs->kinds, jobs->kinds_count));
+    json_put(object, "evaluations", class_json(&jobs->evaluations));
     json_put(object, "jobs_by_size", classes_json(jobs->sizes, JOBS_SUMMARY_SIZES));
     json_put(object, "job_refusals", refusals_json(jobs));
     burst_set(object, jobs);

@@ -50,8 +50,7 @@
     X(route_overflow)       \
     X(serving_gpu_ns)       \
     X(replica_starts)       \
-    X(replica_drains)       \
-    X(serving_stops)
+    X(replica_drains)
 
 /* X(name, field of struct latency). A quantile of an unstable run is no property of the fleet and is not shown. */
 #define QUANTILE_LIST(X) X("p50", p50_ns) X("p90", p90_ns) X("p99", p99_ns)

@@ -108,7 +108,6 @@ struct run_facts {
     uint64_t serving_gpu_ns;    /* GPU time that replicas held, starts and drains included, whole run */
     uint64_t replica_starts;
     uint64_t replica_drains;
-    uint64_t serving_stops;     /* jobs stopped because serving needed their GPUs */
     struct serving_bill serving;
     const char *notes;          /* of the source; copied */
     const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */

@@ -61,7 +61,8 @@ int64_t *jobs_column(const struct jobs_run *run, const char *name, uint64_t *ret
 #define JOB_FIELDS(X)                                                                                                  \
     X(ordinal) X(submitted_ns) X(started_ns) X(ended_ns) X(size_ns) X(held_gpu_ns) X(compute_gpu_ns) X(lost_gpu_ns)    \
     X(checkpoint_gpu_ns) X(load_gpu_ns) X(tenant) X(kind) X(gpus) X(priority) X(stage) X(isolation) X(outcome)         \
-    X(reason) X(attempts) X(reclaims) X(preempts) X(notices) X(losses)
+    X(reason) X(attempts) X(reclaims) X(preempts) X(notices) X(serving_stops) X(losses) X(deadline_ns)                 \
+    X(deadline_missed) X(follows)
 #define PLACEMENT_FIELDS(X) \
     X(job) X(from_ns) X(started_ns) X(until_ns) X(tenant) X(attempt) X(node) X(gpu_mask) X(base) X(flavor) X(slice) X(how)
 
@@ -118,7 +119,12 @@ static void check_job(const struct job_row *row)
     expect_job(row->compute_gpu_ns + parts_ns <= row->held_gpu_ns, row);
     expect_job(row->lost_gpu_ns <= row->held_gpu_ns, row);
     expect_job(row->attempts > 0 || row->held_gpu_ns == 0, row);
-    expect_job(row->losses + row->reclaims + row->preempts + row->notices == 0 || row->attempts > 0, row);
+    expect_job(row->losses + row->reclaims + row->preempts + row->notices + row->serving_stops == 0 || row->attempts > 0, row);
+    expect_job(!row->deadline_missed || row->deadline_ns > 0, row);
+    if (row->deadline_ns > 0 && row->outcome == JOB_OUTCOME_DONE)
+        expect_job(row->deadline_missed == (row->ended_ns > row->deadline_ns), row);
+    if (row->follows)
+        expect_job(row->stage == STAGE_EVALUATE && row->deadline_ns == 0, row);
     if (row->outcome == JOB_OUTCOME_REFUSED)
         expect_job(row->reason != JOB_REFUSE_NONE && row->attempts == 0 && row->started_ns == -1, row);
     if (row->outcome != JOB_OUTCOME_DONE)
@@ -233,6 +239,46 @@ static void check_money(const struct scenario *scenario, const struct jobs_run *
     free(amounts);
 }
 
+/* What the rows of single jobs say adds up to what is said of the run. */
+static void check_counts(const struct scenario *scenario, const struct jobs_summary *jobs, const struct job_row *rows, uint64_t count)
+{
+    uint64_t outcomes[JOB_OUTCOME_COUNT] = {0};
+    uint64_t measured = 0, evaluations = 0, evaluated = 0, deadlines = 0, missed = 0;
+    uint64_t reclaims = 0, preempts = 0, notices = 0, serving_stops = 0, losses = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const struct job_row *row = &rows[i];
+
+        reclaims += row->reclaims;
+        preempts += row->preempts;
+        notices += row->notices;
+        serving_stops += row->serving_stops;
+        losses += row->losses;
+        if ((double)row->submitted_ns < scenario->warmup_s * 1e9)
+            continue;
+        evaluations += row->follows;
+        evaluated += row->follows && row->outcome == JOB_OUTCOME_DONE;
+        outcomes[row->outcome] += !row->follows;
+        measured += !row->follows;
+        deadlines += row->deadline_ns > 0;
+        missed += row->deadline_missed;
+    }
+    assert_int_equal(jobs->submitted, measured);
+    assert_int_equal(jobs->submitted, jobs->done + jobs->failed + jobs->cancelled + jobs->refused + jobs->overload +
+                                          jobs->unfinished);
+    assert_int_equal(jobs->done, outcomes[JOB_OUTCOME_DONE]);
+    assert_int_equal(jobs->unfinished, outcomes[JOB_OUTCOME_UNFINISHED]);
+    assert_int_equal(jobs->evaluations.submitted, evaluations);
+    assert_int_equal(jobs->evaluations.done, evaluated);
+    assert_int_equal(jobs->deadlines, deadlines);
+    assert_int_equal(jobs->deadlines_missed, missed);
+    assert_int_equal(jobs->reclaims, reclaims);
+    assert_int_equal(jobs->preempts, preempts);
+    assert_int_equal(jobs->notices, notices);
+    assert_int_equal(jobs->serving_stops, serving_stops);
+    assert_int_equal(jobs->losses, losses);
+}
+
 /* The number in the system as the core counts it, at every sample, is that of the rows: Little's law, instant by instant. */
 static void check_population(const struct jobs_run *run, const struct job_row *rows, uint64_t count)
 {
@@ -264,27 +310,18 @@ static void check_population(const struct jobs_run *run, const struct job_row *r
 
 void jobs_run_check(const struct scenario *scenario, const struct jobs_run *run)
 {
-    const struct jobs_summary *jobs = &run->summary.jobs;
     uint64_t count;
     uint64_t stays_count;
     struct job_row *rows = jobs_rows(run, &count);
     struct placement_row *stays = jobs_placements(run, &stays_count);
     struct job_row *by_ordinal = calloc(count + 1, sizeof(*by_ordinal));
     int64_t *held_ns = calloc(count + 1, sizeof(*held_ns));
-    uint64_t outcomes[JOB_OUTCOME_COUNT] = {0};
-    uint64_t measured = 0;
 
     for (uint64_t i = 0; i < count; i++) {
         assert_true(rows[i].ordinal < count);
         by_ordinal[rows[i].ordinal] = rows[i];
-        outcomes[rows[i].outcome] += (double)rows[i].submitted_ns >= scenario->warmup_s * 1e9;
-        measured += (double)rows[i].submitted_ns >= scenario->warmup_s * 1e9;
     }
-    assert_int_equal(jobs->submitted, measured);
-    assert_int_equal(jobs->submitted, jobs->done + jobs->failed + jobs->cancelled + jobs->refused + jobs->overload +
-                                          jobs->unfinished);
-    assert_int_equal(jobs->done, outcomes[JOB_OUTCOME_DONE]);
-    assert_int_equal(jobs->unfinished, outcomes[JOB_OUTCOME_UNFINISHED]);
+    check_counts(scenario, &run->summary.jobs, rows, count);
     for (uint64_t i = 0; i < stays_count; i++) {
         int64_t until_ns = stays[i].until_ns < 0 ? run->summary.facts.end_ns : stays[i].until_ns;
 
