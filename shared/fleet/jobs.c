@@ -419,6 +419,21 @@ static void cancel(struct jobs *jobs, const struct fleet_event *event)
     }
 }
 
+/* A store that is down, a file that is broken: asking again at once would ask thousands of times a second. Twice as long each
+ * time; GPUs that go with it on its way are no fault of the base. */
+#define RETRY_FIRST_NS (10 * NS_PER_S)
+#define RETRY_DOUBLINGS 6
+static void base_failed(struct jobs *jobs, uint16_t index, const struct devices_place *place)
+{
+    struct known_base *base = &jobs->bases[index];
+
+    if (jobs_closed(jobs, place))
+        return;
+    base->retry_at_ns = jobs->at_ns + (RETRY_FIRST_NS << min_u32(base->failures, RETRY_DOUBLINGS));
+    base->failures = (uint8_t)min_u32(base->failures + 1u, RETRY_DOUBLINGS);
+    claims_hope_at(jobs, base->retry_at_ns);
+}
+
 static void base_loaded(struct jobs *jobs, const struct fleet_event *event)
 {
     uint16_t node = event->base_loaded.node.value;
@@ -429,8 +444,11 @@ static void base_loaded(struct jobs *jobs, const struct fleet_event *event)
 
     check(holding != NONE_INDEX);
     if (event->reason == 0) {
+        jobs->bases[base].failures = 0;
+        jobs->bases[base].retry_at_ns = 0;
         holding_ready(jobs, holding);
     } else {
+        base_failed(jobs, base, &(struct devices_place){.node = node, .gpu_mask = mask});
         for (uint32_t i = 0, slot; (slot = devices_job_at(jobs->devices, node, (uint16_t)first, i)) != NONE_INDEX;) {
             if (jobs->jobs[slot].state == JOB_BASE_WAIT && jobs->jobs[slot].place.holding == holding)
                 requeue(jobs, slot); /* the list is shorter now: the same i again */

@@ -109,7 +109,9 @@ struct known_base {
     uint128 work_ns;            /* GPU time queued for it */
     uint64_t bytes;
     int64_t load_ns;
+    int64_t retry_at_ns;        /* its last load failed: the next one is asked for from then on */
     uint16_t gpus;
+    uint8_t failures;           /* loads that failed since one came */
     bool known;
 };
 
@@ -215,6 +217,8 @@ struct devices_ask ask_of(const struct jobs *jobs, const struct job *job);
 uint32_t flavors_of(const struct jobs *jobs, uint16_t flags);
 /* Does the work queued for the base pay for a load? */
 bool base_pays(const struct jobs *jobs, uint16_t base);
+/* It could not be loaded a while ago: nobody asks for it yet, but for a slice, whose base is its own. Then it wakes the core. */
+bool base_waits(struct jobs *jobs, const struct job *job);
 /* Or may this job have one all the same? */
 bool load_pays(const struct jobs *jobs, const struct job *job);
 
@@ -274,6 +278,7 @@ void claim_release_victims(struct jobs *jobs, uint32_t slot);
 void claim_forget(struct jobs *jobs, uint32_t slot);
 /* Something has changed that may make stopping somebody possible. */
 void claims_hope(struct jobs *jobs);
+void claims_hope_at(struct jobs *jobs, int64_t at_ns);
 
 /* reserve.c */
 void reserve_run(struct jobs *jobs);

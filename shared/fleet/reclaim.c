@@ -242,7 +242,7 @@ struct candidate {
     uint16_t node;
 };
 
-static void claims_hope_at(struct jobs *jobs, int64_t at_ns)
+void claims_hope_at(struct jobs *jobs, int64_t at_ns)
 {
     jobs->hope_at_ns = min_i64(jobs->hope_at_ns, at_ns);
     if (at_ns != NEVER_NS)
@@ -554,8 +554,8 @@ static bool claim_for(struct jobs *jobs, uint32_t slot)
     struct victims victims = {0};
     struct devices_place place;
 
-    if (jobs->at_ns < from_ns) {
-        claims_hope_at(jobs, from_ns);
+    if (jobs->at_ns < from_ns || base_waits(jobs, job)) {
+        claims_hope_at(jobs, max_i64(from_ns, jobs->bases[job->base].retry_at_ns));
         return false;
     }
     claim.ask.flavors = flavors_of(jobs, job->flags);

@@ -264,6 +264,30 @@ void rig_answer(struct rig *rig, enum fleet_command_kind kind)
             rig_answer_one(rig, &rig->asked[i]);
 }
 
+void rig_fail_loads(struct rig *rig)
+{
+    struct fleet_command failed[RIG_ASKED];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < RIG_ASKED; i++)
+        if (rig->asked[i].open && rig->asked[i].command.kind == FLEET_COMMAND_BASE_LOAD) {
+            failed[count++] = rig->asked[i].command;
+            rig->asked[i].open = false;
+        }
+    rig->said_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct fleet_event event = event_of(FLEET_EVENT_BASE_LOADED);
+
+        event.reason = 1;
+        event.answers = failed[i].id;
+        event.base_loaded.base = failed[i].base_load.base;
+        event.base_loaded.node = failed[i].base_load.node;
+        event.base_loaded.gpu_mask = failed[i].base_load.gpu_mask;
+        step_once(rig, &event);
+        tick_while_due(rig);
+    }
+}
+
 void rig_answer_all(struct rig *rig)
 {
     rig->said_count = 0;

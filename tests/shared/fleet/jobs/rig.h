@@ -76,6 +76,8 @@ void rig_answer_all(struct rig *rig);
 void rig_answer_one(struct rig *rig, struct rig_asked *asked);
 /* Answers one kind only. */
 void rig_answer(struct rig *rig, enum fleet_command_kind kind);
+/* Answers every load that is open: it failed. */
+void rig_fail_loads(struct rig *rig);
 void rig_end(struct rig *rig, uint32_t slot, enum job_end_reason reason);
 struct job_view rig_view(const struct rig *rig, uint32_t slot);
 /* Commands of a kind among those said since the last event that a test sent. */

@@ -314,6 +314,150 @@ static void a_gpu_is_shared_when_none_is_free(void **state)
     assert_int_equal(totals().base_hits, 1);
 }
 
+/* ---- loads that fail ---- */
+
+/* No load for so long, and one then: the core wakes by itself. */
+static void is_asked_for_after(int64_t ns)
+{
+    assert_int_equal(rig_count(&rig, FLEET_COMMAND_BASE_LOAD), 0);
+    assert_int_equal(fleet_wakeup_at_ns(rig.fleet), rig.at_ns + ns);
+    rig_wait(&rig, ns - 1);
+    assert_int_equal(rig_count(&rig, FLEET_COMMAND_BASE_LOAD), 0);
+    rig_wait(&rig, 1);
+    assert_int_equal(rig_count(&rig, FLEET_COMMAND_BASE_LOAD), 1);
+}
+
+static void a_base_that_fails_is_asked_for_again_later_each_time(void **state)
+{
+    (void)state;
+    static const int64_t waits_s[] = {10, 20, 40, 80, 160, 320, 640, 640, 640};
+    struct rig_job job = job_of(0, 1);
+    uint32_t slot;
+
+    OPEN(2000);
+    rig_node(&rig, 0, 1, 80 * GB);
+    slot = rig_submit(&rig, &job);
+    for (size_t i = 0; i < ARRAY_COUNT(waits_s); i++) {
+        rig_fail_loads(&rig);
+        assert_int_equal(view(slot).state, JOB_PENDING);
+        assert_int_equal(view(slot).wait, JOB_WAIT_BASE_FAILED);
+        is_asked_for_after(waits_s[i] * NS_PER_S);
+    }
+    rig_answer_all(&rig);
+    assert_int_equal(view(slot).state, JOB_RUNNING);
+    /* One that came is a new beginning. */
+    job.bytes = 70 * GB; /* not beside the first */
+    rig_node(&rig, 1, 1, 100 * GB);
+    rig_submit(&rig, &job);
+    rig_fail_loads(&rig);
+    is_asked_for_after(10 * NS_PER_S);
+}
+
+/* Only loads of that base wait: other bases, copies that are there and slices, whose base is their own, do not. */
+static void a_base_that_fails_holds_up_nobody_else(void **state)
+{
+    (void)state;
+    struct rig_job job = job_of(0, 1);
+    struct rig_job share = job_of(0, 1);
+    struct rig_job slice = job_of(0, 1);
+    struct rig_job other = job_of(0, 1);
+    uint32_t slots[5];
+
+    OPEN(8000);
+    rig_base(&rig, 2, 20 * GB, 1, 10 * NS_PER_S);
+    rig_node(&rig, 0, 4, 80 * GB);
+    share.isolation = ISOLATION_MPS;
+    run_some(&share, 1, &slots[0]);
+    slots[1] = rig_submit(&rig, &job);
+    rig_fail_loads(&rig);
+    assert_int_equal(view(slots[1]).state, JOB_PENDING);
+    slots[2] = rig_submit(&rig, &share);
+    assert_int_equal(view(slots[2]).state, JOB_PLACING);
+    slice.isolation = ISOLATION_MIG;
+    slots[3] = rig_submit(&rig, &slice);
+    assert_int_equal(view(slots[3]).state, JOB_PLACING);
+    other.base = 2;
+    slots[4] = rig_submit(&rig, &other);
+    assert_int_equal(view(slots[4]).state, JOB_BASE_WAIT);
+    assert_int_equal(view(slots[1]).wait, JOB_WAIT_BASE_FAILED);
+    rig_answer_all(&rig);
+    rig_wait(&rig, 10 * NS_PER_S);
+    assert_int_equal(view(slots[1]).state, JOB_BASE_WAIT);
+}
+
+/* A load that goes with its GPUs says nothing of the base. */
+static void a_load_that_goes_with_its_gpus_is_asked_for_at_once(void **state)
+{
+    (void)state;
+    struct rig_job job = job_of(0, 1);
+    uint32_t slot;
+
+    OPEN(2000);
+    rig_node(&rig, 0, 1, 80 * GB);
+    rig_node(&rig, 1, 1, 80 * GB);
+    slot = rig_submit(&rig, &job);
+    assert_int_equal(rig_said(&rig, FLEET_COMMAND_BASE_LOAD, 0)->base_load.node.value, 0);
+    node_event(FLEET_EVENT_GPUS_NOTICE, 0, 1);
+    assert_int_equal(rig_said(&rig, FLEET_COMMAND_BASE_LOAD, 0)->base_load.node.value, 1);
+    for (uint32_t i = 0; i < RIG_ASKED; i++)
+        rig.asked[i].open = rig.asked[i].open && rig.asked[i].command.base_load.node.value == 0;
+    rig_fail_loads(&rig); /* that of the node that goes */
+    assert_int_equal(view(slot).state, JOB_BASE_WAIT);
+    job.bytes = 2 * GB;
+    rig_node(&rig, 2, 1, 80 * GB);
+    slot = rig_submit(&rig, &job);
+    assert_int_equal(view(slot).state, JOB_BASE_WAIT);
+}
+
+static void nobody_is_stopped_for_a_base_that_does_not_come(void **state)
+{
+    (void)state;
+    struct rig_job borrower = job_of(1, 1);
+    struct rig_job mine = job_of(0, 1);
+    uint32_t theirs[2];
+    uint32_t first;
+    uint32_t slot;
+
+    OPEN(2000, 0);
+    rig_base(&rig, 2, 20 * GB, 1, 10 * NS_PER_S);
+    rig_node(&rig, 0, 2, 80 * GB);
+    run_some(&borrower, 1, theirs);
+    mine.base = 2;
+    first = rig_submit(&rig, &mine);
+    rig_fail_loads(&rig); /* on the free GPU */
+    run_some(&borrower, 1, &theirs[1]); /* which another takes */
+    slot = rig_submit(&rig, &mine);
+    assert_int_equal(rig_count(&rig, FLEET_COMMAND_JOB_STOP), 0);
+    rig_wait(&rig, 5 * NS_PER_S);
+    assert_int_equal(totals().reclaims, 0);
+    rig_wait(&rig, 4 * NS_PER_S); /* a second went by while the borrower began */
+    assert_int_equal(totals().reclaims, 2);
+    rig_answer_all(&rig);
+    assert_int_equal(view(first).state, JOB_RUNNING);
+    assert_int_equal(view(slot).state, JOB_RUNNING);
+}
+
+/* Two sizes of gang need two copies: a gang whose base fails keeps no GPUs for the future meanwhile. */
+static void a_gang_whose_base_fails_reserves_nothing(void **state)
+{
+    (void)state;
+    struct rig_job gang = job_of(0, 4);
+    struct rig_job small = job_of(1, 1);
+    uint32_t big;
+    uint32_t slot;
+
+    OPEN(4000, 4000);
+    rig_node(&rig, 0, 4, 80 * GB);
+    gang.base = 1;
+    big = rig_submit(&rig, &gang);
+    rig_fail_loads(&rig);
+    small.size_ns = 100 * HOUR;
+    slot = rig_submit(&rig, &small);
+    rig_answer_all(&rig);
+    assert_int_equal(view(slot).state, JOB_RUNNING);
+    assert_int_equal(view(big).state, JOB_PENDING);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +474,11 @@ int main(void)
         TEST(a_load_comes_in_the_end),
         TEST(an_event_at_the_instant_of_a_wakeup_does_not_cost_it),
         TEST(a_gpu_is_shared_when_none_is_free),
+        TEST(a_base_that_fails_is_asked_for_again_later_each_time),
+        TEST(a_base_that_fails_holds_up_nobody_else),
+        TEST(a_load_that_goes_with_its_gpus_is_asked_for_at_once),
+        TEST(nobody_is_stopped_for_a_base_that_does_not_come),
+        TEST(a_gang_whose_base_fails_reserves_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
