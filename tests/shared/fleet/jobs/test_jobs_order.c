@@ -314,6 +314,45 @@ static void a_gpu_is_shared_when_none_is_free(void **state)
     assert_int_equal(totals().base_hits, 1);
 }
 
+/* What a slice takes is known when its place is: more than nominal in both flavors here, so it may borrow. The place in the
+ * first is taken in the same cycle by one that goes before it; that none is left there within nominal says nothing of the other. */
+static void a_flavor_that_was_just_filled_hides_no_place_to_borrow_in_another(void **state)
+{
+    (void)state;
+    struct rig_job whole = job_of(0, 1);
+    struct rig_job slice = job_of(1, 1);
+    uint32_t first;
+    uint32_t second;
+
+    rig.config.jobs.flavors_max = 2;
+    rig.config.jobs.spot_flavors = 1u << 1;
+    rig.config.jobs.preempt_delay_ns = HOUR;
+    rig_open(&rig);
+    for (uint16_t flavor = 0; flavor < 2; flavor++) {
+        rig_cohort_in(&rig, 0, flavor, 0);
+        rig_tenant_in(&rig, 0, 0, flavor, 1000);
+        rig_tenant_in(&rig, 1, 0, flavor, 200); /* the least slice takes 125, this one 250 */
+    }
+    rig_base(&rig, 0, 16 * GB, 1, 10 * NS_PER_S);
+    rig_node_in(&rig, 0, 1, 0);
+    slice.isolation = ISOLATION_MIG;
+    slice.flags = JOB_PREEMPTIBLE | JOB_SPOT_OK;
+    second = rig_submit(&rig, &slice);
+    rig_answer_all(&rig);
+    assert_int_equal(view(second).state, JOB_RUNNING);
+    assert_true(view(second).borrowed);
+    rig_node_in(&rig, 1, 1, 1);
+    whole.priority = 1;
+    first = rig_submit(&rig, &whole); /* not on spot: it waits for the GPU of the slice */
+    assert_int_equal(view(first).state, JOB_PENDING);
+    rig_end(&rig, second, JOB_LOST); /* both wait now, and both GPUs are free */
+    assert_int_equal(view(first).state, JOB_BASE_WAIT);
+    assert_int_equal(view(first).flavor, 0);
+    assert_int_equal(view(second).state, JOB_PLACING);
+    assert_int_equal(view(second).flavor, 1);
+    assert_true(view(second).borrowed);
+}
+
 /* ---- loads that fail ---- */
 
 /* No load for so long, and one then: the core wakes by itself. */
@@ -474,6 +513,7 @@ int main(void)
         TEST(a_load_comes_in_the_end),
         TEST(an_event_at_the_instant_of_a_wakeup_does_not_cost_it),
         TEST(a_gpu_is_shared_when_none_is_free),
+        TEST(a_flavor_that_was_just_filled_hides_no_place_to_borrow_in_another),
         TEST(a_base_that_fails_is_asked_for_again_later_each_time),
         TEST(a_base_that_fails_holds_up_nobody_else),
         TEST(a_load_that_goes_with_its_gpus_is_asked_for_at_once),
