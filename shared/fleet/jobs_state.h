@@ -1,6 +1,6 @@
-/* What the job scheduler keeps. Only its own files include it: jobs.c (a job's life), hold.c (what a claim on GPUs changes),
- * pending.c (who waits, in what order), cycle.c (who starts), reclaim.c (who is stopped for whom), reserve.c (gangs and
- * backfill), serve.c (replicas among the jobs), jobs_views.c, jobs_check.c. */
+/* What the job scheduler keeps. Only its own files include it: jobs.c (a job's life), jobs_capacity.c (what it stands on), hold.c
+ * (what a claim on GPUs changes), pending.c (who waits, in what order), cycle.c (who starts), reclaim*.c (who is stopped for
+ * whom), reserve.c (gangs and backfill), serve.c (replicas among the jobs), jobs_views.c, jobs_check.c. */
 #ifndef FLEET_JOBS_STATE_H
 #define FLEET_JOBS_STATE_H
 
@@ -260,9 +260,22 @@ uint64_t serve_digest(const struct jobs *jobs, uint64_t digest);
 /* jobs.c */
 void jobs_enter(struct jobs *jobs, int64_t at_ns, uint64_t *said, struct fleet_commands *out);
 void jobs_leave(struct jobs *jobs);
-bool jobs_closed(const struct jobs *jobs, const struct devices_place *place);
 void jobs_after_release(struct jobs *jobs);
+/* Off its GPUs and back at its place in the queue. */
+void job_requeue(struct jobs *jobs, uint32_t slot);
 void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int64_t by_ns);
+
+/* jobs_capacity.c: events, and what is left of them */
+void base_known(struct jobs *jobs, const struct fleet_event *event);
+void base_loaded(struct jobs *jobs, const struct fleet_event *event);
+void tenant_known(struct jobs *jobs, const struct fleet_event *event);
+void gpus_up(struct jobs *jobs, const struct fleet_event *event);
+void gpus_notice(struct jobs *jobs, const struct fleet_event *event);
+void gpus_gone(struct jobs *jobs, const struct fleet_event *event);
+/* A GPU of the place takes no more work. */
+bool jobs_closed(const struct jobs *jobs, const struct devices_place *place);
+/* Whoever is on GPUs that will be gone is stopped, as far as there is room for commands. */
+void jobs_leave_closed(struct jobs *jobs);
 
 /* reclaim.c */
 void claims_run(struct jobs *jobs, uint32_t only_class);
