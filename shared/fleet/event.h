@@ -253,6 +253,7 @@ enum job_stop_reason {
     X(RESERVED, "the GPUs that would do are reserved for another job")                      \
     X(ISOLATION, "no GPU that its isolation class allows has room")                         \
     X(BASE_LOADING, "its base is being loaded")                                             \
+    X(BASE_FAILED, "its base could not be loaded, and is asked for again later")            \
     X(ORDER, "jobs before it have not been placed yet")
 enum job_wait {
 #define X(name, text) JOB_WAIT_##name,

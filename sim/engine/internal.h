@@ -17,6 +17,7 @@
 #include "workload/source.h"
 
 struct sim_jobs;
+struct serving_books;
 
 TURN(replica)
 TURN(node)
@@ -240,6 +241,7 @@ struct sim {
     int64_t little_at_ns;
     struct run_facts facts;
     struct sim_jobs *jobs;        /* NULL: the scenario has none; engine/jobs.h */
+    struct serving_books *serving_books;
     bool failed;                  /* the source could not go on: its message says why */
     bool journal_failed;          /* a replica's new journal could not be created: said already */
     char journal_dir[1024];       /* of this variant */
@@ -288,6 +290,14 @@ static inline replica_id replica_id_of(const struct sim_replica *replica)
 {
     return replica_id_make(replica->generation, replica->index);
 }
+
+/* serving_books.c: what replicas cost whose GPUs are not those of jobs; nothing where no price is known */
+void serving_books_open(struct sim *sim);   /* before the first replica is up */
+void serving_books_free(struct sim *sim);   /* accepts a sim without */
+void serving_books_held(struct sim_replica *replica); /* its GPUs are its own from now on: it starts */
+void serving_books_up(struct sim_replica *replica);
+void serving_books_gone(struct sim_replica *replica);
+void serving_books_close(struct sim *sim);  /* once, at the end, into the facts */
 
 /* replica_run.c: the engine that the simulator pretends to be */
 void run_begin(struct sim_replica *replica, const struct replica_command *command);

@@ -43,6 +43,7 @@ static void tell_up(struct sim_replica *replica)
 
     replica->up = replica->stayed = true;
     replica->up_from_ns = sim->now_ns;
+    serving_books_up(replica);
     memset(&event, 0, sizeof(event));
     event.kind = FLEET_EVENT_REPLICA_UP;
     event.answers = replica->ask_command;
@@ -130,6 +131,7 @@ void replica_start(struct sim *sim, const struct fleet_command *command)
     replica->generation = command->replica_start.replica.value >> 16;
     replica->held_from_ns = sim->now_ns;
     sim->facts.replica_starts++;
+    serving_books_held(replica);
     if (keys_of(replica)->shared)
         replica->node = sim->pool_node_first[replica->pool] + command->replica_start.node.value;
     sim_push(sim, sim->now_ns + start_ns(replica, command), CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, command->id);
@@ -203,6 +205,7 @@ static void end_stay(struct sim_replica *replica)
     replica->hits_before += state.cache.hits;
     replica->misses_before += state.cache.misses;
     count_stay(replica, sim->arrivals_end_ns);
+    serving_books_gone(replica);
     memset(replica->known_version, 0, ((size_t)source_adapters_max(sim->source) + 1) * sizeof(*replica->known_version));
     replica->up = false;
     memset(&event, 0, sizeof(event));

@@ -393,6 +393,7 @@ enum status sim_setup(struct sim *sim)
         if (scenario->pools[sim->nodes[i].pool].keys.host_warm)
             warm_node(sim, &sim->nodes[i], &scenario->pools[sim->nodes[i].pool]);
     jobs_announce(sim);
+    serving_books_open(sim);
     replicas_announce(sim);
     return STATUS_OK;
 }
@@ -421,6 +422,7 @@ enum status sim_teardown(struct sim *sim)
         free(sim->nodes[i].fetch_flows);
     }
     jobs_close(sim);
+    serving_books_free(sim);
     source_close(sim->source);
     slots_free(&sim->slots);
     slots_free(&sim->load_slots);

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "report/cells.h"
+#include "report/cost_table.h"
 #include "report/jobs_table.h"
 #include "report/lines.h"
 #include "results/words.h"
@@ -330,6 +331,7 @@ static void details_print(FILE *out, const struct summary *summary)
     }
     if (summary->jobs.present)
         jobs_details(out, &summary->jobs, !summary->without_requests);
+    cost_details(out, summary);
     run_print(out, summary);
     notes_print(out, summary);
 }
@@ -358,6 +360,7 @@ void report_table(FILE *out, const struct summary *summaries, uint32_t count)
     fprintf(out, ", seed %" PRIu64 "\n\n", summaries[0].seed);
     requests_table(out, summaries, count);
     jobs_table(out, summaries, count);
+    cost_table(out, summaries, count);
     for (uint32_t i = 0; i < detailed; i++)
         details_print(out, &summaries[i]);
     if (detailed < count)

@@ -28,6 +28,8 @@
     X(REAL, waiting_max)              \
     X(COUNT, preempted_requests)      \
     X(COUNT, recomputed_tokens)       \
+    X(COUNT, tokens_served)           \
+    X(REAL, serving_cost_per_million_tokens) \
     X(REAL, jain)                     \
     X(COUNT, tenants_served)          \
     X(REAL, rho)                      \
@@ -48,8 +50,7 @@
     X(route_overflow)       \
     X(serving_gpu_ns)       \
     X(replica_starts)       \
-    X(replica_drains)       \
-    X(serving_stops)
+    X(replica_drains)
 
 /* X(name, field of struct latency). A quantile of an unstable run is no property of the fleet and is not shown. */
 #define QUANTILE_LIST(X) X("p50", p50_ns) X("p90", p90_ns) X("p99", p99_ns)

@@ -173,6 +173,28 @@ static void check_scale(const struct checking *checking, uint32_t index)
               (unsigned long long)keys->replicas_max);
 }
 
+/* A bill of some of the GPUs would pass for one of all. */
+static void check_prices(const struct checking *checking)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct keys_pool *pools = checking->draft->values.pools;
+    uint32_t with = NONE_INDEX;
+    uint32_t without = NONE_INDEX;
+
+    for (uint32_t i = 0; i < scenario->pools_count; i++) {
+        if (pools[i].shared)
+            continue;
+        if (pool_price_per_h(&scenario->pools[i]) > 0)
+            with = i;
+        else
+            without = i;
+    }
+    if (with != NONE_INDEX && without != NONE_INDEX)
+        ERROR(checking, AT(&pools[with].price_per_h, &pools[without].price_per_h),
+              "the GPUs of pool %u have a price and those of pool %u have none, so their bill would be of a part; give each "
+              "pool a price_per_h, or none", with, without);
+}
+
 static void check_pools(const struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -199,6 +221,7 @@ static void check_pools(const struct checking *checking)
                       "pools %u and %u serve the same base, so their traffic_share, which is the base's, must be equal", j, i);
         }
     }
+    check_prices(checking);
     if (shares <= 0)
         ERROR(checking, AT(&pools[0].traffic_share), "traffic_share must be above 0 for at least one pool");
     if (replicas > 1024)

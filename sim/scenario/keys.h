@@ -99,6 +99,7 @@ struct key_list {
     X(REAL, scale_down_s, "300", 0, 1e6, NULL, "the same, before replicas drain and leave")                             \
     X(REAL, replica_start_s, "10", 0, 1e6, NULL, "process start of a replica, its base being there")                    \
     X(REAL, base_bytes_per_s, "5e9", 1, 1e30, NULL, "a starting replica reads its part of the base so fast, each GPU")  \
+    X(REAL, price_per_h, "0", 0, 1e5, NULL, "of one GPU of a pool of its own, in currency units; 0: the profile's, and without that no cost is shown") \
     X(FLAG, shared, "false", 0, 0, NULL, "on the GPUs of `capacity` that are serve_ok, which jobs give back when serving needs them; needs replicas_max")
 
 /* pool.step: overrides of the GPU profile's step model; -1: the profile's. */

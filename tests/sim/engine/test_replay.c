@@ -273,7 +273,7 @@ static void replicas_of_a_shared_pool_decide_the_same_again(void **state)
 
     snprintf(path, sizeof(path), "%s/shared", rig_folder());
     rig_run_text(text, NULL, path, &summary);
-    assert_true(summary.facts.replica_drains > 1 && summary.facts.serving_stops > 0);
+    assert_true(summary.facts.replica_drains > 1 && summary.jobs.serving_stops > 0);
     for (size_t i = 0; i < ARRAY_COUNT(stays); i++) {
         const struct replay_options options = {.verify = true};
         struct replay_counts counts = {0};
