@@ -26,6 +26,12 @@ static inline uint64_t pool_replicas_most(const struct keys_pool *keys)
     return keys->replicas_max > 0 ? keys->replicas_max : keys->replicas;
 }
 
+/* With those that are merged for one adapter. */
+static inline uint64_t pool_replicas_all(const struct keys_pool *keys)
+{
+    return pool_replicas_most(keys) + keys->merge_max;
+}
+
 /* A kind of job with its names resolved. */
 struct scenario_job_kind {
     struct keys_job_kind keys;  /* named: kind-0, ... where the file does not */
