@@ -148,6 +148,7 @@ struct sim_replica {
     bool up;                      /* known to the fleet; a draining one still is */
     uint64_t ask_command;         /* the REPLICA_START or REPLICA_DRAIN to answer; 0: none */
     uint32_t generation;          /* of this stay */
+    adapter_id merged_for;        /* of this stay: whose weights are in the base's; {0, 0}: nobody's */
     int64_t held_from_ns;         /* its GPUs are its own since; while up or starting */
     int64_t up_from_ns;
     int64_t sampled_at_ns;
@@ -286,6 +287,13 @@ void replica_drained(struct sim_replica *replica);
 void replica_due(struct sim *sim, uint32_t index, uint64_t command);
 /* The end of the run: what those that are up held until now. */
 void replicas_finish(struct sim *sim, int64_t measured_until_ns);
+/* merge.c: replicas of an adapter's own */
+struct merge_steps merge_steps_of(const struct scenario *scenario, uint32_t pool);
+/* Tells the fleet from what traffic on they pay; those of the pool have the indexes from `first` on. */
+void merge_announce(struct sim *sim, uint32_t pool, uint32_t first);
+/* What a start takes beside the base: the adapter comes from the store, and is merged. */
+double merge_start_s(const struct sim_replica *replica);
+static inline bool replica_is_merged(const struct sim_replica *replica) { return !adapter_is_base(replica->merged_for); }
 static inline replica_id replica_id_of(const struct sim_replica *replica)
 {
     return replica_id_make(replica->generation, replica->index);

@@ -316,6 +316,17 @@ static void facts_list(FILE *out, const struct summary *summary)
     fact(out, "", "", facts->node_misses, " misses");
     fact(out, "routed home", "", facts->route_home, "");
     fact(out, "routed elsewhere", "", facts->route_overflow, "");
+    if (facts->merge_break_even_milli > 0) {
+        char hours[NUMBER_TEXT_MAX];
+
+        text_number((double)facts->merged_replica_ns / 3600e9, hours);
+        fact(out, "merged weights", "pay from ", (facts->merge_break_even_milli + 500) / 1000, 
+             " output tokens/s of one adapter on (first pool)");
+        fact(out, "", "", facts->merge_starts, " starts");
+        fact(out, "", "", facts->merge_drains, " drains");
+        fprintf(out, "<dt></dt><dd>%s replica-hours</dd>\n", hours);
+        fact(out, "", "", summary->merged_requests, " requests completed by them");
+    }
     fprintf(out, "<dt>engine steps</dt><dd>%s in %s plans</dd>\n", steps, runs);
     fprintf(out, "<dt>Little's law</dt><dd>%s</dd>\n",
             facts->partial || summary->unfinished > 0 ? "not checked, as requests were left unfinished"

@@ -36,6 +36,7 @@ struct gather {
     uint64_t good;
     uint64_t preempted_requests;
     uint64_t recomputed_tokens;
+    uint64_t merged_requests;
     struct histogram histograms[CLASS_COUNT][METRIC_COUNT]; /* ALL is merged at the end */
     struct blame_step blame[BLAME_STEPS];
     /* Of all. */
@@ -179,6 +180,7 @@ static void completed_add(struct gather *gather, const struct request_row *row)
     gather->tier_count[row->tier]++;
     gather->preempted_requests += row->recomputed_tokens > 0;
     gather->recomputed_tokens += row->recomputed_tokens;
+    gather->merged_requests += row->merged;
     gather->good += (gather->slo_ttft_ns == 0 || ttft_ns <= gather->slo_ttft_ns) &&
                     (gather->slo_tpot_ns == 0 || tpot_ns <= gather->slo_tpot_ns) &&
                     (gather->slo_e2e_ns == 0 || e2e_ns <= gather->slo_e2e_ns);
@@ -385,6 +387,7 @@ static void counts_fill(const struct gather *gather, struct summary *summary)
     summary->good = gather->good;
     summary->preempted_requests = gather->preempted_requests;
     summary->recomputed_tokens = gather->recomputed_tokens;
+    summary->merged_requests = gather->merged_requests;
 }
 
 /* As the bill is of the whole run, so are the tokens. */

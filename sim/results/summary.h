@@ -109,6 +109,11 @@ struct run_facts {
     uint64_t replica_starts;
     uint64_t replica_drains;
     struct serving_bill serving;
+    uint64_t merge_break_even_milli; /* output tokens a second, in thousandths, of the first pool that merges; 0: none does */
+    uint64_t merge_starts;      /* of replicas with merged weights; also counted above */
+    uint64_t merge_drains;
+    uint64_t merged_replica_ns; /* that they stood or were starting, whole run */
+    uint64_t serving_stops;     /* jobs stopped because serving needed their GPUs */
     const char *notes;          /* of the source; copied */
     const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */
 };
@@ -152,6 +157,7 @@ struct summary {
     uint64_t recomputed_tokens;
     uint64_t tokens_served;     /* of completed requests with their prompts, warm-up included, as the bill is of the whole run */
     double serving_cost_per_million_tokens; /* of these; NaN: no price is known */
+    uint64_t merged_requests;   /* of completed: by a replica that was merged for their adapter */
     double jain;                /* over tenants: output tokens a second of their requests' time; 1: equal */
     uint64_t tenants_served;
     /* Saturation: results/saturation.h says how it is judged. */

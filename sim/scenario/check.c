@@ -195,6 +195,30 @@ static void check_prices(const struct checking *checking)
               "pool a price_per_h, or none", with, without);
 }
 
+/* A base's merged replicas belong together, as it is one adapter's traffic that is looked at. */
+static void check_merge(const struct checking *checking, uint32_t index)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct keys_pool *keys = &checking->draft->values.pools[index];
+
+    if (keys->merge_max == 0)
+        return;
+    if (keys->shared)
+        ERROR(checking, AT(&keys->merge_max, &keys->shared),
+              "merge_max %llu in a shared pool: merging overwrites the base, which jobs on the same GPU train on; give the hot "
+              "adapters' base a pool of its own", (unsigned long long)keys->merge_max);
+    for (uint32_t j = 0; j < scenario->pools_count; j++)
+        if (j != index && scenario->pools[j].base_index == scenario->pools[index].base_index)
+            ERROR(checking, AT(&keys->merge_max),
+                  "pool %u serves the same base: an adapter can only get a replica of its own where one pool has them all", j);
+    if (keys->merge_rows > keys->rows_max)
+        ERROR(checking, AT(&keys->merge_rows, &keys->rows_max), "merge_rows %llu is above rows_max %llu: no step has so many",
+              (unsigned long long)keys->merge_rows, (unsigned long long)keys->rows_max);
+    if (keys->merge_rows > 0 && keys->merge_adapters > keys->merge_rows)
+        ERROR(checking, AT(&keys->merge_adapters, &keys->merge_rows), "merge_adapters %llu is above merge_rows %llu",
+              (unsigned long long)keys->merge_adapters, (unsigned long long)keys->merge_rows);
+}
+
 static void check_pools(const struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -213,7 +237,8 @@ static void check_pools(const struct checking *checking)
         shares += pools[i].traffic_share;
         check_scale(checking, i);
         check_shared(checking, i);
-        replicas += pool_replicas_most(&pools[i]);
+        check_merge(checking, i);
+        replicas += pool_replicas_all(&pools[i]);
         for (uint32_t j = 0; j < i; j++) {
             if (scenario->pools[j].base_index == scenario->pools[i].base_index &&
                 pools[j].traffic_share != pools[i].traffic_share)
@@ -400,6 +425,10 @@ static void check_upgrade(const struct checking *checking)
             ERROR(checking, AT(&pool->replicas_max, &keys->drain_by_h),
                   "pools.%u scales (replicas_max %llu), and a pool that drains by a date (upgrade.drain_by_h) must not: "
                   "its floor would bring the old base back", i, (unsigned long long)pool->replicas_max);
+        if (checking->scenario->pools[i].base_index == upgrade->from && pool->merge_max > 0)
+            ERROR(checking, AT(&pool->merge_max, &keys->drain_by_h),
+                  "pools.%u merges (merge_max %llu), and a pool that drains by a date (upgrade.drain_by_h) must not", i,
+                  (unsigned long long)pool->merge_max);
     }
     if (keys->drain_by_h > 0 && keys->drain_by_h < keys->at_h)
         ERROR(checking, AT(&keys->drain_by_h, &keys->at_h), "upgrade.drain_by_h %s is before at_h %s",
