@@ -13,7 +13,7 @@
 
 #define CHAT_TEMPLATE_BYTES_MAX (1u << 20)
 #define CHAT_STEPS_MAX 20000000u
-#define CHAT_MEMORY_BYTES_MAX (256u << 20) /* of one rendering */
+#define CHAT_MEMORY_BYTES_MAX (128u << 20) /* of one rendering */
 #define CHAT_ERROR_MAX 320
 
 struct chat_template;

@@ -161,6 +161,7 @@ static struct value slice(struct run *run, const struct node *node)
     if (is_string)
         return value_string(builder_string(&builder));
     result.list->count = taken;
+    result.list->is_tuple = of.list->is_tuple;
     return result;
 }
 
@@ -306,7 +307,7 @@ static struct value sign(struct run *run, enum node_kind kind, struct value valu
 
 /* --- lists, calls --- */
 
-static struct value list_literal(struct run *run, const struct node *first)
+static struct value list_literal(struct run *run, const struct node *first, bool is_tuple)
 {
     uint32_t count = 0;
     struct value list;
@@ -317,7 +318,10 @@ static struct value list_literal(struct run *run, const struct node *first)
     count = 0;
     for (const struct node *item = first; item != NULL && !run->failed; item = item->next)
         list.list->items[count++] = evaluate(run, item);
-    return run->failed ? value_none() : list;
+    if (run->failed)
+        return value_none();
+    list.list->is_tuple = is_tuple;
+    return list;
 }
 
 static struct value dict_literal(struct run *run, const struct node *first)
@@ -395,7 +399,7 @@ static struct value evaluate_node(struct run *run, const struct node *node)
     switch (node->kind) {
     case NODE_LITERAL: return node->value;
     case NODE_NAME: return variable_get(run, node->name);
-    case NODE_LIST: return list_literal(run, node->list);
+    case NODE_LIST: return list_literal(run, node->list, node->is_tuple);
     case NODE_DICT: return dict_literal(run, node->list);
     case NODE_ATTRIBUTE:
         value = evaluate(run, node->a);

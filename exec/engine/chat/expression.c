@@ -157,11 +157,12 @@ static struct node *parse_parenthesis(struct reading *reading)
 {
     struct node *inside;
 
-    if (is_operator(reading, ")"))
-        return parse_list(reading, ")", NULL);
-    inside = parse_expression(reading, true);
-    if (is_operator(reading, ","))
-        return parse_list(reading, ")", inside);
+    inside = is_operator(reading, ")") ? NULL : parse_expression(reading, true);
+    if (inside == NULL || is_operator(reading, ",")) {
+        inside = parse_list(reading, ")", inside);
+        inside->is_tuple = true;
+        return inside;
+    }
     reading_expect(reading, TOKEN_OPERATOR, ")");
     return inside;
 }

@@ -14,7 +14,7 @@
     }
 TEXT_FILTER(upper, string_upper)
 TEXT_FILTER(lower, string_lower)
-TEXT_FILTER(title, string_title)
+TEXT_FILTER(title, string_words)
 TEXT_FILTER(capitalize, string_capitalize)
 TEXT_FILTER(replace, string_replace)
 
@@ -233,8 +233,10 @@ static struct value filter_dictsort(struct run *run, struct value self, const st
     }
     if (!run->failed)
         sort_pairs(run, pairs.list->items, room.list->items, pairs.list->count);
-    for (uint32_t i = 0; !run->failed && i < pairs.list->count; i++)
+    for (uint32_t i = 0; !run->failed && i < pairs.list->count; i++) {
         pairs.list->items[i].list->count = 2;
+        pairs.list->items[i].list->is_tuple = true;
+    }
     return run->failed ? value_none() : pairs;
 }
 
@@ -300,10 +302,18 @@ static void arguments_behind(const struct arguments *arguments, uint32_t skipped
         ret_rest->values[ret_rest->count++] = arguments->values[i];
 }
 
+/* What select() and map() walk: nothing at all where there is nothing. */
+static const struct list *items_if_any(struct run *run, struct value self)
+{
+    static const struct list nothing;
+
+    return value_truth(run, self) ? value_items(run, self) : &nothing;
+}
+
 /* Keeps the items whose test, of an attribute when `by_attribute`, comes out as `wanted`. */
 static struct value choose(struct run *run, struct value self, const struct arguments *arguments, bool by_attribute, bool wanted)
 {
-    const struct list *items = value_items(run, self);
+    const struct list *items = items_if_any(run, self);
     uint32_t place = by_attribute ? 1 : 0;
     const struct value *name = argument(arguments, place, "test");
     const struct function *test = NULL;
@@ -360,7 +370,7 @@ static struct value filter_rejectattr(struct run *run, struct value self, const 
 /* map(attribute='a'), map('filter', arguments) */
 static struct value filter_map(struct run *run, struct value self, const struct arguments *arguments)
 {
-    const struct list *items = value_items(run, self);
+    const struct list *items = items_if_any(run, self);
     const struct value *attribute = argument(arguments, ARGUMENTS_MAX, "attribute");
     const struct value *fallback = argument(arguments, ARGUMENTS_MAX, "default");
     const struct function *filter = NULL;

@@ -111,6 +111,7 @@ struct node {
     struct node *list;   /* arguments, items, a body */
     struct node *other;  /* a second list: the body of else */
     struct node *next;   /* in a list */
+    bool is_tuple;       /* LIST */
 };
 
 struct chat_template {
@@ -135,6 +136,7 @@ bool reading_expect(struct reading *reading, enum token_kind kind, const char *t
 
 struct list {
     uint32_t count;
+    bool is_tuple; /* prints in parentheses */
     struct value *items;
 };
 
@@ -233,6 +235,7 @@ struct value value_bool(bool truth);
 struct value value_int(int64_t integer);
 struct value value_string(struct string string);
 struct value value_list(struct run *run, uint32_t count); /* of none */
+struct value value_pair(struct run *run, struct value first, struct value second); /* a tuple */
 bool value_truth(struct run *run, struct value value);
 bool value_equal(struct run *run, struct value left, struct value right, uint32_t depth);
 /* ret_order: -1, 0, 1; false: these have no order, which has been said. */
@@ -277,7 +280,7 @@ struct method {
     struct value self;
 };
 /* Methods of strings that are filters too. */
-function_call string_upper, string_lower, string_title, string_capitalize, string_replace, string_join_list;
+function_call string_upper, string_lower, string_title, string_words, string_capitalize, string_replace, string_join_list;
 /* NULL: there is none of the name. */
 const struct function *filter_find(struct word name);
 const struct function *test_find(struct word name);

@@ -192,6 +192,28 @@ static void repr_string(struct builder *builder, struct string string)
     builder_add_text(builder, quote);
 }
 
+static void repr_list(struct builder *builder, const struct list *list, uint32_t depth)
+{
+    builder_add_text(builder, list->is_tuple ? "(" : "[");
+    for (uint32_t i = 0; i < list->count && !builder->run->failed; i++) {
+        builder_add_text(builder, i > 0 ? ", " : "");
+        repr_write(builder, list->items[i], depth + 1);
+    }
+    builder_add_text(builder, !list->is_tuple ? "]" : list->count == 1 ? ",)" : ")");
+}
+
+static void repr_dict(struct builder *builder, const struct dict *dict, uint32_t depth)
+{
+    builder_add_text(builder, "{");
+    for (uint32_t i = 0; i < dict->count && !builder->run->failed; i++) {
+        builder_add_text(builder, i > 0 ? ", " : "");
+        repr_string(builder, dict->pairs[i].key);
+        builder_add_text(builder, ": ");
+        repr_write(builder, dict->pairs[i].value, depth + 1);
+    }
+    builder_add_text(builder, "}");
+}
+
 void repr_write(struct builder *builder, struct value value, uint32_t depth)
 {
     if (depth > CHAT_DEPTH_MAX) {
@@ -202,24 +224,8 @@ void repr_write(struct builder *builder, struct value value, uint32_t depth)
         return;
     switch (value.kind) {
     case VALUE_STRING: repr_string(builder, value.string); break;
-    case VALUE_LIST:
-        builder_add_text(builder, "[");
-        for (uint32_t i = 0; i < value.list->count && !builder->run->failed; i++) {
-            builder_add_text(builder, i > 0 ? ", " : "");
-            repr_write(builder, value.list->items[i], depth + 1);
-        }
-        builder_add_text(builder, "]");
-        break;
-    case VALUE_DICT:
-        builder_add_text(builder, "{");
-        for (uint32_t i = 0; i < value.dict->count && !builder->run->failed; i++) {
-            builder_add_text(builder, i > 0 ? ", " : "");
-            repr_string(builder, value.dict->pairs[i].key);
-            builder_add_text(builder, ": ");
-            repr_write(builder, value.dict->pairs[i].value, depth + 1);
-        }
-        builder_add_text(builder, "}");
-        break;
+    case VALUE_LIST: repr_list(builder, value.list, depth); break;
+    case VALUE_DICT: repr_dict(builder, value.dict, depth); break;
     case VALUE_UNDEFINED: builder_add_text(builder, "Undefined"); break;
     default: builder_add(builder, value_text(builder->run, value)); break;
     }

@@ -114,6 +114,16 @@ static void read_number(struct source *source)
         for (at++; at < source->count && is_digit(source->text[at]);)
             at++;
     }
+    if (at < source->count && (source->text[at] == 'e' || source->text[at] == 'E')) {
+        size_t power = at + 1;
+
+        power += power < source->count && (source->text[power] == '-' || source->text[power] == '+');
+        if (power < source->count && is_digit(source->text[power])) {
+            is_float = true;
+            for (at = power; at < source->count && is_digit(source->text[at]);)
+                at++;
+        }
+    }
     for (size_t i = from; i < at && used < sizeof(text) - 1; i++) {
         if (source->text[i] != '_')
             text[used++] = source->text[i];

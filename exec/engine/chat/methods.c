@@ -1,4 +1,4 @@
-/* Methods of strings and dicts, as Python's. Letters change case one by one: what Python spells with more letters (a sharp s) stays. */
+/* Methods of strings and dicts, as Python's. Letters change case one by one; of those that become several only the sharp s does. */
 #include <utf8proc.h>
 
 #include "engine/chat/inside.h"
@@ -13,7 +13,7 @@ static bool is_letter(uint32_t code)
     return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-enum letter_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITALIZE };
+enum letter_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_WORDS, CASE_CAPITALIZE };
 
 static struct value change_case(struct run *run, struct string string, enum letter_case how)
 {
@@ -23,14 +23,16 @@ static struct value change_case(struct run *run, struct string string, enum lett
     for (size_t at = 0; at < string.count && !run->failed && run_step(run, 1);) {
         struct utf8 here = utf8_at(string.bytes + at, string.count - at);
         utf8proc_int32_t code = (utf8proc_int32_t)here.code;
-        bool raises = how == CASE_UPPER || (how == CASE_TITLE && !inside) || (how == CASE_CAPITALIZE && at == 0);
+        bool raises = how == CASE_UPPER || ((how == CASE_TITLE || how == CASE_WORDS) && !inside) || (how == CASE_CAPITALIZE && at == 0);
         char bytes[4];
         uint32_t count = utf8_write((uint32_t)(raises ? how == CASE_UPPER ? utf8proc_toupper(code) : utf8proc_totitle(code)
                                                       : utf8proc_tolower(code)),
                                     bytes);
+        const char *changed = raises && code == 0xdf ? how == CASE_UPPER ? "SS" : "Ss" : bytes;
 
-        builder_add(&builder, (struct string){.bytes = bytes, .count = count, .mark = string.marks != NULL ? string.marks[at] : string.mark});
-        inside = is_letter(here.code);
+        builder_add(&builder, (struct string){.bytes = changed, .count = changed == bytes ? count : 2, .mark = string.marks != NULL ? string.marks[at] : string.mark});
+        inside = how == CASE_WORDS ? !code_is_space(here.code) && (here.code > 0x7f || strchr("-({[<", (int)here.code) == NULL)
+                                   : is_letter(here.code);
         at += here.bytes;
     }
     return value_string(builder_string(&builder));
@@ -46,6 +48,7 @@ CASE(upper, CASE_UPPER)
 CASE(lower, CASE_LOWER)
 CASE(title, CASE_TITLE)
 CASE(capitalize, CASE_CAPITALIZE)
+CASE(words, CASE_WORDS)
 
 /* --- ends --- */
 
@@ -339,18 +342,8 @@ static struct value dict_list(struct run *run, const struct dict *dict, bool key
 
     for (uint32_t i = 0; !run->failed && i < dict->count && run_step(run, 1); i++) {
         struct value key = value_string(dict->pairs[i].key);
-        struct value pair;
 
-        if (!keys || !values) {
-            list.list->items[i] = keys ? key : dict->pairs[i].value;
-            continue;
-        }
-        pair = value_list(run, 2);
-        if (run->failed)
-            break;
-        pair.list->items[0] = key;
-        pair.list->items[1] = dict->pairs[i].value;
-        list.list->items[i] = pair;
+        list.list->items[i] = !values ? key : !keys ? dict->pairs[i].value : value_pair(run, key, dict->pairs[i].value);
     }
     return run->failed ? value_none() : list;
 }

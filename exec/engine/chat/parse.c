@@ -131,6 +131,7 @@ static struct node *parse_set(struct reading *reading, uint32_t line)
             struct node *last = node->b;
 
             list->list = last;
+            list->is_tuple = true;
             while (!reading->failed && reading_accept(reading, TOKEN_OPERATOR, ",")) {
                 last->next = parse_expression(reading, true);
                 last = last->next;

@@ -75,6 +75,7 @@ struct string string_join(struct run *run, struct string left, struct string rig
 
     if (left.count == 0 || right.count == 0)
         return left.count == 0 ? right : left;
+    builder_grow(&builder, (size_t)left.count + right.count);
     builder_add(&builder, left);
     builder_add(&builder, right);
     return builder_string(&builder);

@@ -20,8 +20,20 @@ struct value value_list(struct run *run, uint32_t count)
 
     if (list == NULL || items == NULL)
         return value_none();
-    *list = (struct list){count, items};
+    *list = (struct list){.count = count, .items = items};
     return (struct value){.kind = VALUE_LIST, .list = list};
+}
+
+struct value value_pair(struct run *run, struct value first, struct value second)
+{
+    struct value pair = value_list(run, 2);
+
+    if (run->failed)
+        return value_none();
+    pair.list->is_tuple = true;
+    pair.list->items[0] = first;
+    pair.list->items[1] = second;
+    return pair;
 }
 
 const char *value_kind_text(struct value value)
@@ -68,7 +80,7 @@ static int64_t whole_of(struct value value)
 
 static bool lists_equal(struct run *run, const struct list *left, const struct list *right, uint32_t depth)
 {
-    if (left->count != right->count)
+    if (left->count != right->count || left->is_tuple != right->is_tuple)
         return false;
     for (uint32_t i = 0; i < left->count; i++) {
         if (!value_equal(run, left->items[i], right->items[i], depth + 1))
