@@ -427,6 +427,8 @@ static void the_reference_adapters_are_taken_and_the_stranger_is_not(void **stat
     assert_int_equal(peft_open(test_shared_path("models/adapters/third_party/gradience-tiny-lora"), &config, 64, &peft, &refusal), STATUS_INVALID);
     assert_null(peft);
     assert_non_null(strstr(refusal.text, "the field alpha"));
+    assert_non_null(strstr(refusal.text, "c_attn is none of the modules of this model"));
+    assert_non_null(strstr(refusal.text, "c_proj is none of the modules of this model"));
     assert_int_equal(peft_open(test_shared_path("models/adapters/shout"), &config, 8, &peft, &refusal), STATUS_INVALID);
     assert_non_null(strstr(refusal.text, "rank 16 is above the largest that is taken, 8"));
     config.dims.ffn = 176;
