@@ -55,6 +55,14 @@ for call in $calls; do
         bad=1
     fi
 done
+# Two functions of one name in an archive link without a word, and one of them is called for the other.
+for archive in "$build"/lib*.a; do
+    twice=$(nm --defined-only "$archive" 2>/dev/null | awk 'NF==3 && $2 ~ /[TDBRC]/ {print $3}' | grep -v '^__odr_asan' | sort | uniq -d)
+    if [ -n "$twice" ]; then
+        echo "floors: $(basename "$archive") defines twice:" $twice
+        bad=1
+    fi
+done
 if grep -nE '^[[:space:]]*#[[:space:]]*if.*(SIM|EXEC|CUDA)' -r shared --include='*.[ch]'; then
     echo "floors: shared/ must not know its host"
     bad=1

@@ -134,6 +134,6 @@ void request_said_refused(struct worker *worker, const struct replica_command *c
 void request_said_preempted(struct worker *worker, const struct replica_command *command);
 struct worker_sequence *sequence_of(struct worker *worker, request_id id);
 /* run.c */
-void run_step(struct worker *worker);
+void worker_run_step(struct worker *worker);
 
 #endif

@@ -149,7 +149,7 @@ bool worker_pump(struct worker *worker)
     changed = tick(worker);
     changed |= loads_pump(worker);
     if (worker->run_pending) {
-        run_step(worker);
+        worker_run_step(worker);
         changed = true;
     }
     settle(worker);
