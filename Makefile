@@ -36,7 +36,7 @@ SHARED_SRC := $(filter-out $(HOST_SRC),$(sort $(wildcard shared/*/*.c)))
 TRACES_SRC := $(sort $(wildcard traces/*.c))
 SIM_SRC    := $(sort $(wildcard sim/*/*.c))
 SIM_MAIN   := $(sort $(wildcard sim/*.c))
-EXEC_SRC   := $(sort $(wildcard exec/*/*.c exec/*/*/*.c))
+EXEC_SRC   := $(sort $(wildcard exec/*/*.c exec/*/*/*.c exec/*/*/*/*.c))
 EXEC_MAIN  := $(sort $(wildcard exec/*.c))
 TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c tests/*/*/*/*/test_*.c))
 BENCH_SRC  := $(sort $(wildcard tests/bench/*.c))
@@ -54,6 +54,13 @@ $(B)/shared/%.o: CPPFLAGS := -Ishared
 $(B)/traces/%.o: CPPFLAGS := -Ishared -Itraces $(HOST_CPPFLAGS)
 $(B)/sim/%.o:    CPPFLAGS := -Ishared -Itraces -Isim $(HOST_CPPFLAGS)
 $(B)/exec/%.o:   CPPFLAGS := -Ishared -Iexec $(EXEC_CPPFLAGS)
+# A set of CPU kernels is one file with instructions of its own; -O3 for their inner loops.
+KERNELS := $(B)/exec/engine/ops/cpu/kernels
+$(KERNELS)_scalar.o $(KERNELS)_avx2.o $(KERNELS)_avx512bf16.o: CFLAGS += $(if $(filter release,$(MODE)),-O3)
+ifeq ($(shell uname -m),x86_64)
+$(KERNELS)_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
+$(KERNELS)_avx512bf16.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma
+endif
 $(B)/tests/%.o:  CPPFLAGS := -Ishared -Itraces -Isim -Itests $(HOST_CPPFLAGS) $(call pkg_cflags,$(TEST_PKGS))
 $(B)/tests/exec/%.o: CPPFLAGS := -Ishared -Iexec -Itests $(EXEC_CPPFLAGS) $(call pkg_cflags,$(TEST_PKGS))
 
@@ -143,7 +150,10 @@ samples: $(B)/traces/samples/make_samples ## make traces/samples anew
 $(B)/traces/samples/make_samples: $(B)/traces/samples/make_samples.o
 	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
 
-BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
+BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC) $(wildcard tests/bench/exec/*.c))
+$(B)/tests/bench/exec/%.o: CPPFLAGS := -Ishared -Iexec -Itests
+$(B)/tests/bench/exec/%: $(B)/tests/bench/exec/%.o $(EXEC_LIBS_OWN)
+	@$(CC) $(LDFLAGS) -o $@ $< $(EXEC_LIBS_OWN) $(EXEC_LIBS)
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(SIM_LIBS_OWN)
 	@$(CC) $(LDFLAGS) -o $@ $< $(SIM_LIBS_OWN) $(HOST_LIBS)
 bench: all $(BENCHES) ## speed, one JSON line each; BENCH=name for one of them

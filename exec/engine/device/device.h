@@ -32,7 +32,7 @@ struct device {
     struct dev *(*open)(const struct dev_config *config, char *ret_error, size_t error_bytes);
     void (*close)(struct dev *dev);
     const struct ops *(*ops)(const struct dev *dev);
-    /* Zeroed, 256-byte aligned device memory; NULL when there is no room. */
+    /* Zeroed, 256-byte aligned device memory; NULL when there is no room. What is not released goes with close. */
     void *(*reserve)(struct dev *dev, size_t bytes);
     void (*release)(struct dev *dev, void *memory);
     void (*put)(struct dev *dev, enum lane lane, void *to_device, const void *host, size_t bytes);

@@ -1,0 +1,14 @@
+/* The kernels for AVX2 and FMA; the Makefile lets the compiler use those instructions in this file alone. */
+#if defined(__x86_64__)
+#include "engine/ops/cpu/vec_avx2.h"
+
+#include "engine/ops/cpu/body_multiply.h"
+
+#include "engine/ops/cpu/body_attend.h"
+
+#include "engine/ops/cpu/body_rows.h"
+
+const struct kernels kernels_avx2 = KERNELS_BODY;
+#else
+typedef int nothing_here;
+#endif
