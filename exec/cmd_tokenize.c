@@ -24,6 +24,7 @@ static const struct option table[] = {
 };
 
 struct arguments {
+    FILE *input, *output, *errors;
     const char *directory;
     bool json, decode, chat, render, no_special, plain, keep_special;
 };
@@ -36,9 +37,9 @@ static const char about[] =
     "  berth-exec tokenize models/qwen3 < text.txt | berth-exec tokenize models/qwen3 --decode\n"
     "  echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | berth-exec tokenize models/qwen3 --chat --render\n";
 
-static int failed(const char *directory, const char *error)
+static int failed(const struct arguments *arguments, const char *error)
 {
-    fprintf(stderr, "berth-exec tokenize: %s: %s\n", directory, error);
+    fprintf(arguments->errors, "berth-exec tokenize: %s: %s\n", arguments->directory, error);
     return EXIT_FAILED;
 }
 
@@ -61,23 +62,23 @@ static json_t *text_json(const char *bytes, size_t count)
     return string;
 }
 
-static int print_json(json_t *object)
+static int print_json(FILE *output, json_t *object)
 {
-    int wrong = json_dumpf(object, stdout, JSON_COMPACT);
+    int wrong = json_dumpf(object, output, JSON_COMPACT);
 
-    putchar('\n');
+    fputc('\n', output);
     json_decref(object);
     return wrong == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
-static int print_ids(const struct tokenizer *tokenizer, const struct token_list *list, bool json)
+static int print_ids(const struct tokenizer *tokenizer, const struct arguments *arguments, const struct token_list *list)
 {
     json_t *ids, *pieces, *spellings;
 
-    if (!json) {
+    if (!arguments->json) {
         for (size_t i = 0; i < list->count; i++)
-            printf(i == 0 ? "%d" : " %d", list->ids[i]);
-        putchar('\n');
+            fprintf(arguments->output, i == 0 ? "%d" : " %d", list->ids[i]);
+        fputc('\n', arguments->output);
         return EXIT_OK;
     }
     ids = json_array();
@@ -92,15 +93,16 @@ static int print_ids(const struct tokenizer *tokenizer, const struct token_list 
         bytes = token_spelling(tokenizer, list->ids[i], &count);
         json_array_append_new(spellings, text_json(bytes, count));
     }
-    return print_json(json_pack("{s:I, s:o, s:o, s:o}", "count", (json_int_t)list->count, "ids", ids, "pieces", pieces, "tokens", spellings));
+    return print_json(arguments->output, json_pack("{s:I, s:o, s:o, s:o}", "count", (json_int_t)list->count, "ids", ids, "pieces", pieces,
+                                                   "tokens", spellings));
 }
 
-static int print_text(const char *bytes, size_t count, bool json)
+static int print_text(const struct arguments *arguments, const char *bytes, size_t count)
 {
-    if (json)
-        return print_json(json_pack("{s:o}", "text", text_json(bytes, count)));
+    if (arguments->json)
+        return print_json(arguments->output, json_pack("{s:o}", "text", text_json(bytes, count)));
     if (count > 0)
-        fwrite(bytes, 1, count, stdout);
+        fwrite(bytes, 1, count, arguments->output);
     return EXIT_OK;
 }
 
@@ -114,9 +116,9 @@ static int encode(const struct tokenizer *tokenizer, const struct arguments *arg
     int code = EXIT_FAILED;
 
     if (tokenizer_encode(tokenizer, input->count > 0 ? input->bytes : "", input->count, NULL, flags, &list, error) == STATUS_OK)
-        code = print_ids(tokenizer, &list, arguments->json);
+        code = print_ids(tokenizer, arguments, &list);
     else
-        failed(arguments->directory, error);
+        failed(arguments, error);
     token_list_free(&list);
     return code;
 }
@@ -137,7 +139,7 @@ static bool read_ids(const struct tokenizer *tokenizer, const struct arguments *
         }
         if (token_spelling(tokenizer, (int32_t)id, &count) == NULL) {
             snprintf(error, sizeof(error), "there is no token with the id at byte %zu", from);
-            failed(arguments->directory, error);
+            failed(arguments, error);
             return false;
         }
         token_list_add(list, (int32_t)id);
@@ -153,7 +155,7 @@ static int decode(const struct tokenizer *tokenizer, const struct arguments *arg
 
     if (read_ids(tokenizer, arguments, input, &list)) {
         tokenizer_decode(tokenizer, list.ids, list.count, !arguments->keep_special, &text);
-        code = print_text(text.bytes, text.count, arguments->json);
+        code = print_text(arguments, text.bytes, text.count);
     }
     token_list_free(&list);
     token_text_free(&text);
@@ -167,11 +169,11 @@ static int print_chat(const struct tokenizer *tokenizer, const struct arguments 
     int code;
 
     if (arguments->render)
-        return print_text(text->text.bytes, text->text.count, arguments->json);
+        return print_text(arguments, text->text.bytes, text->text.count);
     /* The template writes what begins a chat; nothing is put around it. */
     if (tokenizer_encode(tokenizer, text->text.count > 0 ? text->text.bytes : "", text->text.count, text->plain, 0, &list, error) != STATUS_OK)
-        return failed(arguments->directory, error);
-    code = print_ids(tokenizer, &list, arguments->json);
+        return failed(arguments, error);
+    code = print_ids(tokenizer, arguments, &list);
     token_list_free(&list);
     return code;
 }
@@ -191,11 +193,11 @@ static int render(const struct tokenizer *tokenizer, const struct arguments *arg
     int code = EXIT_FAILED;
 
     if (!json_is_array(request.messages))
-        return failed(arguments->directory, "the chat on standard input is neither a list of messages nor an object with such messages");
+        return failed(arguments, "the chat on standard input is neither a list of messages nor an object with such messages");
     if (source == NULL)
-        return failed(arguments->directory, "the model has no chat template");
+        return failed(arguments, "the model has no chat template");
     if (chat_template_open(source, count, &template, error) != STATUS_OK)
-        return failed(arguments->directory, error);
+        return failed(arguments, error);
     variables = json_is_object(input) ? json_copy(input) : json_object();
     json_object_del(variables, "messages");
     json_object_del(variables, "tools");
@@ -204,7 +206,7 @@ static int render(const struct tokenizer *tokenizer, const struct arguments *arg
     if (chat_render(template, tokenizer, &request, &text, error) == STATUS_OK)
         code = print_chat(tokenizer, arguments, &text);
     else
-        failed(arguments->directory, error);
+        failed(arguments, error);
     json_decref(variables);
     chat_text_free(&text);
     chat_template_close(template);
@@ -220,7 +222,7 @@ static int chat(const struct tokenizer *tokenizer, const struct arguments *argum
 
     if (root == NULL) {
         snprintf(message, sizeof(message), "the chat on standard input: line %d: %s", error.line, excerpt(error.text, strlen(error.text), shown));
-        return failed(arguments->directory, message);
+        return failed(arguments, message);
     }
     code = render(tokenizer, arguments, root);
     json_decref(root);
@@ -229,14 +231,14 @@ static int chat(const struct tokenizer *tokenizer, const struct arguments *argum
 
 /* --- the command line --- */
 
-static bool read_input(struct token_text *input)
+static bool read_input(FILE *file, struct token_text *input)
 {
     char part[1 << 14];
     size_t got;
 
-    while ((got = fread(part, 1, sizeof(part), stdin)) > 0 && input->count <= 4 * (size_t)TOKENIZER_TEXT_BYTES_MAX)
+    while ((got = fread(part, 1, sizeof(part), file)) > 0 && input->count <= 4 * (size_t)TOKENIZER_TEXT_BYTES_MAX)
         token_text_add(input, part, got);
-    return ferror(stdin) == 0 && got == 0;
+    return ferror(file) == 0 && got == 0;
 }
 
 static int run(const struct arguments *arguments)
@@ -247,9 +249,9 @@ static int run(const struct arguments *arguments)
     int code;
 
     if (tokenizer_open(arguments->directory, &tokenizer, error) != STATUS_OK)
-        return failed(arguments->directory, error);
-    if (!read_input(&input))
-        code = failed(arguments->directory, "standard input cannot be read, or is too long");
+        return failed(arguments, error);
+    if (!read_input(arguments->input, &input))
+        code = failed(arguments, "standard input cannot be read, or is too long");
     else
         code = (arguments->decode ? decode : arguments->chat ? chat : encode)(tokenizer, arguments, &input);
     tokenizer_close(tokenizer);
@@ -270,11 +272,11 @@ static const char *contradiction(const struct arguments *arguments)
     return NULL;
 }
 
-int cmd_tokenize(int argc, char **argv)
+static int tokenize_command(int argc, char **argv, FILE *input, FILE *output, FILE *errors)
 {
-    struct options options = {.command = "berth-exec tokenize", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+    struct options options = {.command = "berth-exec tokenize", .table = table, .count = ARRAY_COUNT(table), .errors = errors,
                               .argc = argc, .argv = argv, .at = 1};
-    struct arguments arguments = {0};
+    struct arguments arguments = {.input = input, .output = output, .errors = errors};
     const char *value;
     int option;
 
@@ -288,13 +290,13 @@ int cmd_tokenize(int argc, char **argv)
         case OPTION_plain: arguments.plain = true; break;
         case OPTION_keep_special: arguments.keep_special = true; break;
         case OPTION_help:
-            puts(about);
-            options_print(stdout, table, ARRAY_COUNT(table));
-            puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage.");
+            fprintf(output, "%s\n", about);
+            options_print(output, table, ARRAY_COUNT(table));
+            fputs("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage.\n", output);
             return EXIT_OK;
         case OPTION_OPERAND:
             if (arguments.directory != NULL) {
-                fprintf(stderr, "berth-exec tokenize: takes one folder, not '%s' too\n", value);
+                fprintf(errors, "berth-exec tokenize: takes one folder, not '%s' too\n", value);
                 return EXIT_USAGE;
             }
             arguments.directory = value;
@@ -305,8 +307,13 @@ int cmd_tokenize(int argc, char **argv)
     }
     value = contradiction(&arguments);
     if (value != NULL) {
-        fprintf(stderr, "berth-exec tokenize: %s\n", value);
+        fprintf(errors, "berth-exec tokenize: %s\n", value);
         return EXIT_USAGE;
     }
     return run(&arguments);
+}
+
+int cmd_tokenize(int argc, char **argv)
+{
+    return tokenize_command(argc, argv, stdin, stdout, stderr);
 }
