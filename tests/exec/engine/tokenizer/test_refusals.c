@@ -40,6 +40,10 @@ static void what_is_unknown_is_refused_by_name(void **state)
     refused(&(struct rig){.pre_tokenizer = "{\"type\": \"Split\", \"pattern\": {}, \"behavior\": \"Isolated\"}"}, STATUS_CORRUPT, "Split has no pattern");
     refused(&(struct rig){.pre_tokenizer = "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": \"Digits\"}]}"}, STATUS_INVALID, "Digits behind ByteLevel");
     refused(&(struct rig){.pre_tokenizer = "{\"type\": \"Metaspace\", \"replacement\": \"ab\"}"}, STATUS_CORRUPT, "replacement is no character");
+    refused(&(struct rig){.pre_tokenizer = "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"\\\\bx\"}, \"behavior\": \"Isolated\"}"}, STATUS_INVALID, "\\b, which is unknown here");
+    refused(&(struct rig){.normalizer = "{\"type\": \"Prepend\", \"prepend\": \"_\"}",
+                          .pre_tokenizer = "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\"}, {\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"first\"}]}"},
+            STATUS_INVALID, "prepend_scheme first behind another split");
     refused(&(struct rig){.post_processor = "{\"type\": \"BertProcessing\"}"}, STATUS_INVALID, "post_processor 'BertProcessing' is unknown here");
     refused(&(struct rig){.post_processor = "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\"}}]}"}, STATUS_CORRUPT, "names a token that it does not define");
     refused(&(struct rig){.post_processor = "{\"type\": \"TemplateProcessing\", \"single\": []}"}, STATUS_INVALID, "no place for the text");

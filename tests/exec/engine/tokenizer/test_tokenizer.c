@@ -232,9 +232,13 @@ static void added_tokens_take_spaces_and_stand_alone_as_told(void **state)
     struct tokenizer *tokenizer = rig_open(&(struct rig){
         .byte_level = true,
         .added = "[{\"id\": ID, \"content\": \"LL\", \"lstrip\": true}, {\"id\": ID, \"content\": \"RR\", \"rstrip\": true},"
-                 " {\"id\": ID, \"content\": \"WW\", \"single_word\": true}]"});
+                 " {\"id\": ID, \"content\": \"WW\", \"single_word\": true}, {\"id\": ID, \"content\": \" S\"},"
+                 " {\"id\": ID, \"content\": \"  \", \"lstrip\": true, \"rstrip\": true}]"});
 
     (void)state;
+    /* Odd, but the definition: a space that one takes may begin the next; and one that has nothing left says nothing. */
+    assert_string_equal(rig_pieces(tokenizer, "RR S", 0), "RR| S");
+    assert_string_equal(rig_pieces(tokenizer, "x    BB", 0), "x|  |B|B");
     assert_string_equal(rig_pieces(tokenizer, "a \xc2\xa0LL b", 0), "a|LL|\xc4\xa0|b");
     assert_string_equal(rig_pieces(tokenizer, "a RR \n b", 0), "a|\xc4\xa0|RR|b");
     assert_string_equal(rig_pieces(tokenizer, "RR  LL", 0), "RR|LL");
