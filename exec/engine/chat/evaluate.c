@@ -416,15 +416,15 @@ static struct value evaluate_node(struct run *run, const struct node *node)
     case NODE_CALL: return call(run, node);
     case NODE_FILTER: return apply(run, node, filter_find(node->name));
     case NODE_TEST: return apply(run, node, test_find(node->name));
-    case NODE_NOT: return value_bool(!value_truth(run, evaluate(run, node->a)));
+    case NODE_NOT: return value_bool(!value_truth(evaluate(run, node->a)));
     case NODE_AND:
         value = evaluate(run, node->a);
-        return value_truth(run, value) ? evaluate(run, node->b) : value;
+        return value_truth(value) ? evaluate(run, node->b) : value;
     case NODE_OR:
         value = evaluate(run, node->a);
-        return value_truth(run, value) ? value : evaluate(run, node->b);
+        return value_truth(value) ? value : evaluate(run, node->b);
     case NODE_CONDITION:
-        if (value_truth(run, evaluate(run, node->b)))
+        if (value_truth(evaluate(run, node->b)))
             return evaluate(run, node->a);
         return node->c != NULL ? evaluate(run, node->c) : value_undefined((struct word){"", 0});
     case NODE_NEGATE:

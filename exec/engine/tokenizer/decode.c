@@ -249,15 +249,15 @@ void decode_prepare(struct tokenizer *tokenizer)
         size_t count;
 
         piece->bytes = piece->spelling;
-        if (!(piece->flags & PIECE_EXISTS) || (tokenizer->decode_kind == DECODE_PIECES && tokenizer->decode_replace_count == 0) ||
+        if (!(piece->flags & PIECE_EXISTS) || piece->spelling.count == 0 || (tokenizer->decode_kind == DECODE_PIECES && tokenizer->decode_replace_count == 0) ||
             tokenizer->decode_kind == DECODE_JOIN)
             continue;
         token_text_add(from, span_text(tokenizer, piece->spelling), piece->spelling.count);
         if (tokenizer->decode_kind == DECODE_BYTE_LEVEL) {
-            if (from->count > 0 && bytes_of_spelling(span_text(tokenizer, piece->spelling), from->count, from->bytes, &count))
+            if (bytes_of_spelling(span_text(tokenizer, piece->spelling), from->count, from->bytes, &count))
                 from->count = count;
         }
-        for (uint32_t i = 0; i < tokenizer->decode_replace_count; i++) {
+        for (uint32_t i = 0; i < tokenizer->decode_replace_count && from->count > 0; i++) {
             const struct normalize_step *step = &tokenizer->decode_replace[i];
             struct token_text *swap = from;
 
@@ -267,7 +267,7 @@ void decode_prepare(struct tokenizer *tokenizer)
             from = to;
             to = swap;
         }
-        if (from->count != piece->spelling.count || memcmp(from->bytes, span_text(tokenizer, piece->spelling), from->count) != 0)
+        if (from->count != piece->spelling.count || memcmp(span_text(tokenizer, piece->spelling), from->bytes, from->count) != 0)
             piece->bytes = span_add(tokenizer, from->bytes, from->count);
         token_text_free(&texts[0]);
         token_text_free(&texts[1]);

@@ -120,6 +120,21 @@ static bool model_open(struct opening *opening, const json_t *root)
     return true;
 }
 
+/* What a normaliser puts in front makes two words begin where the text does, for the definition; here only one does. */
+static bool first_is_clear(struct opening *opening)
+{
+    const struct tokenizer *tokenizer = opening->tokenizer;
+    bool prepends = false;
+
+    for (uint32_t i = 0; i < tokenizer->normalize_count; i++)
+        prepends |= tokenizer->normalize[i].kind == NORMALIZE_PREPEND;
+    for (uint32_t i = 1; prepends && i < tokenizer->split_count; i++) {
+        if (tokenizer->split[i].kind == SPLIT_METASPACE && tokenizer->split[i].prepend == PREPEND_first)
+            return opening_refuse(opening, STATUS_INVALID, "Metaspace: prepend_scheme first behind another split and a Prepend is unknown here");
+    }
+    return true;
+}
+
 static void parts_open(struct opening *opening, const json_t *root, const char *config, size_t config_count)
 {
     const json_t *added_tokens = json_object_get(root, "added_tokens");
@@ -129,7 +144,7 @@ static void parts_open(struct opening *opening, const json_t *root, const char *
         return;
     }
     if (split_open(opening, json_object_get(root, "pre_tokenizer")) && normalize_open(opening, json_object_get(root, "normalizer")) &&
-        model_open(opening, root) && added_open(opening, added_tokens) && post_open(opening, json_object_get(root, "post_processor")) &&
+        first_is_clear(opening) && model_open(opening, root) && added_open(opening, added_tokens) && post_open(opening, json_object_get(root, "post_processor")) &&
         decode_open(opening, json_object_get(root, "decoder")))
         decode_prepare(opening->tokenizer);
     if (opening->status == STATUS_OK) {

@@ -11,7 +11,7 @@
 
 struct tokenizer;
 
-#define TOKENIZER_FILE_BYTES_MAX (256u << 20) /* of tokenizer.json, unpacked */
+#define TOKENIZER_FILE_BYTES_MAX (128u << 20) /* of tokenizer.json, unpacked */
 #define TOKENIZER_TEXT_BYTES_MAX (16u << 20)  /* of one text to encode */
 #define TOKENIZER_IDS_MAX (1 << 22)           /* ids are below this */
 #define TOKENIZER_NO_ID (-1)
