@@ -150,7 +150,10 @@ samples: $(B)/traces/samples/make_samples ## make traces/samples anew
 $(B)/traces/samples/make_samples: $(B)/traces/samples/make_samples.o
 	@$(CC) $(LDFLAGS) -o $@ $^ $(HOST_LIBS)
 
-BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC))
+BENCHES := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(BENCH_SRC) $(wildcard tests/bench/exec/*.c))
+$(B)/tests/bench/exec/%.o: CPPFLAGS := -Ishared -Iexec -Itests
+$(B)/tests/bench/exec/%: $(B)/tests/bench/exec/%.o $(EXEC_LIBS_OWN)
+	@$(CC) $(LDFLAGS) -o $@ $< $(EXEC_LIBS_OWN) $(EXEC_LIBS)
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(SIM_LIBS_OWN)
 	@$(CC) $(LDFLAGS) -o $@ $< $(SIM_LIBS_OWN) $(HOST_LIBS)
 bench: all $(BENCHES) ## speed, one JSON line each; BENCH=name for one of them
