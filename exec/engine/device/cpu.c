@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/ops/cpu/train.h"
 #include "engine/ops/cpu/work.h"
 
 static const char *config_mistake(const struct dev_config *config)
@@ -131,6 +132,12 @@ static const struct ops *cpu_ops(const struct dev *dev)
     return dev->ops;
 }
 
+static const struct train_ops *cpu_train_ops(const struct dev *dev)
+{
+    check(dev->config.trains);
+    return &train_ops_cpu;
+}
+
 static void cpu_put(struct dev *dev, enum lane lane, void *to_device, const void *host, size_t bytes)
 {
     (void)dev;
@@ -218,4 +225,5 @@ const struct device device_cpu = {
     .recorded = cpu_recorded,
     .replay = cpu_replay,
     .b_in_pairs = true,
+    .train_ops = cpu_train_ops,
 };
