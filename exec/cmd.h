@@ -7,6 +7,7 @@
 #define VERBS(X)                                                              \
     X(generate, "prompts through a model and its adapters, as one mixed batch") \
     X(server, "a model and its adapters behind a local socket")                \
+    X(model, "look at models and adapters, make random ones, merge them")      \
     X(devices, "what this machine can compute with")
 
 #define X(name, about) int cmd_##name(int argc, char **argv);

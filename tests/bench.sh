@@ -6,6 +6,7 @@ build=$1
 only=${2:-}
 sim=$build/bin/berth-sim
 names="event_queue router cache_acquire replica_step fleet_step fleet_decide \
+decode_b1 prefill_512 mixed mixed_prefill \
 sim_day sim_hour sim_day_single_step sim_day_hdf5 azure_conv million sim_jobs_year sim_jobs_year_hdf5"
 
 case " $names " in
@@ -13,7 +14,7 @@ case " $names " in
 *) echo "tests/bench.sh: no bench is called $only; there are $names" >&2; exit 2 ;;
 esac
 
-for program in "$build"/tests/bench/bench_*; do
+for program in "$build"/tests/bench/bench_* "$build"/tests/bench/exec/bench_*; do
     case $program in *.o|*.d) continue ;; esac
     "$program" ${only:+"$only"} || exit 1
 done

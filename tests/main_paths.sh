@@ -2,6 +2,7 @@
 # The main paths, as a person would take them, on the built binaries. One line a check: ok, not ok, skip; `done` at the end.
 set -u
 sim=bin/berth-sim
+exec=bin/berth-exec
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
@@ -194,4 +195,29 @@ if [ $code -eq 130 ] && h5dump -a /partial "$work/partial.h5" 2>/dev/null | grep
 else not_ok "Ctrl-C: exit 130, a partial file" "exit $code"; fi
 # A place that cannot be written.
 refuses "an unwritable place is named" 1 "/proc/nowhere" $sim run scenarios/route-300.yaml --quiet --out /proc/nowhere/run.h5
+
+# Models: made, looked at, merged; what is there is never overwritten, what is stopped leaves nothing.
+passes "model random: 15m with two adapters" $exec model random --preset 15m --out "$work/15m" --seed 3 --adapters 2 --rank 8
+passes "model inspect: a model" $exec model inspect "$work/15m" --digest --json
+near "model inspect: parameters" "$(json_number "$work/out" parameters)" 15191712 0
+[ "$(sed -n 's/.*"digest": "\([0-9a-f]*\)".*/\1/p' "$work/out")" = "$(sha256sum "$work/15m/model.safetensors" | cut -d' ' -f1)" ] &&
+    ok "model inspect: the digest is sha256sum's" || not_ok "model inspect: the digest is sha256sum's"
+passes "model inspect: an adapter" $exec model inspect "$work/15m/adapters/0001" --base "$work/15m" --json
+near "model inspect: its rank" "$(json_number "$work/out" rank)" 8 0
+passes "model merge" $exec model merge "$work/15m" "$work/15m/adapters/0000" --out "$work/merged"
+passes "model inspect: what was merged" $exec model inspect "$work/merged"
+refuses "model merge: what is there stays" 1 "not overwritten" $exec model merge "$work/15m" "$work/15m/adapters/0000" --out "$work/merged"
+refuses "model merge: needs its operands" 2 "needs MODEL, ADAPTER and --out DIR" $exec model merge "$work/15m"
+refuses "model: a verb is suggested" 2 "did you mean inspect?" $exec model inspct
+refuses "model inspect: no such folder" 1 "no such file" $exec model inspect "$work/nowhere"
+sed 's/"use_dora": false/"use_dora": true/' "$work/15m/adapters/0000/adapter_config.json" >"$work/dora" && cp "$work/dora" "$work/15m/adapters/0000/adapter_config.json"
+refuses "model inspect: DoRA is refused by its name" 1 "DoRA is not supported" $exec model inspect "$work/15m/adapters/0000"
+$exec model random --preset 1b --out "$work/1b" >"$work/out" 2>"$work/err" &
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+code=$?
+if [ $code -eq 130 ] && [ -z "$(find "$work" -name '1b*')" ]; then ok "Ctrl-C: exit 130, no model half made"
+else not_ok "Ctrl-C: exit 130, no model half made" "exit $code"; fi
 echo done

@@ -27,6 +27,7 @@ struct peft_config {
     const json_t *layers;        /* whole number or list of them; NULL: all */
     const json_t *rank_pattern;  /* objects; NULL: none */
     const json_t *alpha_pattern;
+    bool usable;                 /* what stands above is of the right kinds */
 };
 
 /* Plain fields; what is wrong with them is told. */

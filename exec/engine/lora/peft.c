@@ -194,7 +194,7 @@ static enum status read_config(struct opener *opener, const json_t *root)
 
     opener->faults.refusal->text[0] = '\0';
     peft_config_read(root, &opener->faults, &config);
-    if (opener->faults.count == 0)
+    if (config.usable)
         peft_choose(&config, opener->dims, &opener->faults, opener->choice);
     if (opener->faults.count == 0)
         check_choice(opener);

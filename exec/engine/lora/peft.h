@@ -42,6 +42,10 @@ enum status peft_open_at(int directory, const char *shown, const struct model_co
                          struct refusal *refusal);
 void peft_close(struct peft *peft); /* NULL is fine */
 
+/* The least dimensions that the tensors of an adapter fit, for looking at one without its base: layers up to the highest named, heads of
+ * size 1. What no tensor tells is 1. Whether it all agrees is for peft_open to say. */
+enum status peft_infer_dims(const char *directory, struct dims *ret_dims, struct refusal *refusal);
+
 /* The scale as peft_open reckons it. */
 double peft_scale(double alpha, int32_t rank, bool rslora);
 

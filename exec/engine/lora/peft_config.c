@@ -160,9 +160,11 @@ void peft_config_read(const json_t *root, struct faults *faults, struct peft_con
     const json_t *rank = get(root, "r");
     const json_t *alpha = get(root, "lora_alpha");
     const json_t *rslora = json_object_get(root, "use_rslora");
+    uint32_t before;
 
     check_kind(root, faults);
     check_known(root, faults);
+    before = faults->count;
     if (rank != NULL && (!json_is_integer(rank) || json_integer_value(rank) < 1 || json_integer_value(rank) > INT32_MAX))
         fault(faults, "%s: r must be a whole number >= 1", faults->shown);
     else if (rank != NULL)
@@ -178,5 +180,6 @@ void peft_config_read(const json_t *root, struct faults *faults, struct peft_con
     read_targets(root, faults, &config);
     config.rank_pattern = read_pattern(root, "rank_pattern", true, faults);
     config.alpha_pattern = read_pattern(root, "alpha_pattern", false, faults);
+    config.usable = faults->count == before;
     *ret_config = config;
 }

@@ -366,26 +366,6 @@ enum status model_config_parse(const char *text, size_t bytes, const char *shown
     return status;
 }
 
-/* What a model ends with may be said more fully in generation_config.json; what is wrong with that file is nobody's concern here. */
-static void read_generation(const char *directory, struct model_config *config)
-{
-    struct refusal unheard = {""};
-    struct model_config more = *config;
-    struct reader reader = {.refusal = &unheard};
-    char path[4096 + 64];
-    json_t *root = NULL;
-
-    snprintf(path, sizeof(path), "%s/generation_config.json", directory);
-    if (file_read_json(AT_FDCWD, path, path, CONFIG_BYTES_MAX, &root, &unheard) != STATUS_OK)
-        return;
-    reader.root = root;
-    reader.shown = path;
-    read_eos(&reader, &more);
-    if (!reader.refused)
-        *config = more;
-    json_decref(root);
-}
-
 enum status model_config_read(const char *directory, struct model_config *ret_config, struct refusal *refusal)
 {
     struct reader reader = {.refusal = refusal};
@@ -403,7 +383,5 @@ enum status model_config_read(const char *directory, struct model_config *ret_co
     reader.shown = path;
     status = read_all(&reader, ret_config);
     json_decref(root);
-    if (status == STATUS_OK)
-        read_generation(directory, ret_config);
     return status;
 }

@@ -62,7 +62,7 @@ struct model_config {
 
 #define CONFIG_BYTES_MAX (1 << 20)
 
-/* DIRECTORY/config.json */
+/* DIRECTORY/config.json; what generation_config.json says of ends is for generation.h. */
 enum status model_config_read(const char *directory, struct model_config *ret_config, struct refusal *refusal);
 /* The text of one; `shown` is its name in messages. */
 enum status model_config_parse(const char *text, size_t bytes, const char *shown, struct model_config *ret_config, struct refusal *refusal);

@@ -80,7 +80,7 @@ struct writer {
     const struct model_config *config;
     uint64_t seed;
     enum dtype dtype;
-    random_progress *progress;
+    file_progress *progress;
     void *context;
     struct tensor *tensor;
     char (*name)[TENSOR_NAME_MAX + 16];
@@ -164,7 +164,7 @@ static enum status write_text(const char *directory, const char *name, char *tex
 }
 
 enum status random_model_write(const char *directory, const struct model_config *config, uint64_t seed, enum dtype dtype,
-                               random_progress *progress, void *context, struct refusal *refusal)
+                               file_progress *progress, void *context, struct refusal *refusal)
 {
     struct writer writer = {.config = config, .seed = seed, .dtype = dtype, .progress = progress, .context = context};
     enum status status = write_weights(directory, &writer, refusal);

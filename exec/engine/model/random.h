@@ -4,6 +4,7 @@
 #ifndef MODEL_RANDOM_H
 #define MODEL_RANDOM_H
 
+#include "engine/files/file.h"
 #include "engine/model/config.h"
 
 /* name, layers, hidden, heads, kv heads, head size, ffn, vocabulary, positions, tied, what it is like */
@@ -16,13 +17,10 @@
 /* A Llama of that size; false: there is no such preset. */
 bool random_preset(const char *name, struct model_config *ret_config);
 
-/* Asked now and then; false: stop. `total` bytes of the file. */
-typedef bool random_progress(void *context, int64_t done_bytes, int64_t total_bytes);
-
 /* Writes config.json, model.safetensors and, where the vocabulary has room for all bytes (259), a byte-level tokenizer.json into a folder
  * that exists. STATUS_END: progress stopped it. progress may be NULL. */
 enum status random_model_write(const char *directory, const struct model_config *config, uint64_t seed, enum dtype dtype,
-                               random_progress *progress, void *context, struct refusal *refusal);
+                               file_progress *progress, void *context, struct refusal *refusal);
 
 /* A PEFT adapter of `modules` (bits of enum lora_module) into a folder that exists; alpha is 2 * rank. Its effect is about a tenth of the
  * base's. */

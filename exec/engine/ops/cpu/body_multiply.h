@@ -13,7 +13,7 @@
 #endif
 
 /* How far ahead of a streamed weight row to ask for it, in bytes. */
-#define AHEAD_BYTES 1024
+#define AHEAD_BYTES 4096
 
 /* What is multiplied: the names are x's type, then w's. */
 enum kind { KIND_BF16_BF16, KIND_F32_F32, KIND_F32_BF16, KIND_F32_F16, KIND_BF16_F32, KIND_BF16_F16 };
