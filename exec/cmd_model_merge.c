@@ -11,10 +11,11 @@ static const struct option table[] = {
 
 static void print_help(void)
 {
-    puts("usage: berth-exec model merge MODEL ADAPTER --out DIR\n\n"
-         "Writes MODEL with ADAPTER (a PEFT folder) folded into its weights: W + scale B A, reckoned in double and rounded once to the\n"
-         "dtype of MODEL. Configuration and tokenizer are copied. The folder appears when all of it is written; one that is there is\n"
-         "never overwritten.\n");
+    puts(
+        "usage: berth-exec model merge MODEL ADAPTER --out DIR\n\n"
+        "Writes MODEL with ADAPTER (a PEFT folder) folded into its weights: W + scale B A, reckoned in double and rounded once to the\n"
+        "dtype of MODEL. Configuration and tokenizer are copied. The folder appears when all of it is written; one that is there is\n"
+        "never overwritten.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage, 130 stopped by Ctrl-C.");
 }

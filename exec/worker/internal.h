@@ -80,6 +80,8 @@ struct worker {
     bool drained;
     bool cancel_due;              /* of some sequence */
     bool settle_due;              /* of some version */
+    bool telling_replica;         /* a core is never told anything by what it says */
+    bool telling_node;
 
     struct replica *replica;
     struct replica_host replica_host;
@@ -92,8 +94,10 @@ struct worker {
     uint64_t node_seq;
     int64_t node_tick_ns;
 
-    struct worker_version *versions; /* [adapters_max + retired that are still in flight] */
+    struct worker_version *versions; /* [versions_max]: named, and retired ones that are still needed */
     uint32_t versions_max;
+    uint32_t *by_name;            /* [adapters_max]: indexes of named versions, by rising name */
+    uint32_t named_count;
     uint32_t version_last;
 
     struct worker_sequence *sequences; /* [requests_max] */
@@ -134,6 +138,6 @@ void request_said_refused(struct worker *worker, const struct replica_command *c
 void request_said_preempted(struct worker *worker, const struct replica_command *command);
 struct worker_sequence *sequence_of(struct worker *worker, request_id id);
 /* run.c */
-void run_step(struct worker *worker);
+void worker_step(struct worker *worker);
 
 #endif

@@ -51,7 +51,7 @@ static enum status check_request(const struct worker *worker, const struct worke
     if (request->tenant >= WORKER_TENANTS_MAX)
         return refuse(refusal, STATUS_INVALID, "tenant %u: below %u", request->tenant, WORKER_TENANTS_MAX);
     if (worker->draining)
-        return refuse(refusal, STATUS_INVALID, "the server is draining");
+        return refuse(refusal, STATUS_FULL, "the server is draining: it takes no more requests");
     return STATUS_OK;
 }
 

@@ -114,7 +114,7 @@ static void take_token(struct worker *worker, struct worker_sequence *sequence, 
         tell_end(worker, sequence);
 }
 
-void run_step(struct worker *worker)
+void worker_step(struct worker *worker)
 {
     struct step_plan plan = replica_plan(worker->replica);
     int64_t from_ns = worker->now_ns;
