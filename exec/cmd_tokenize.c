@@ -123,7 +123,8 @@ static int encode(const struct tokenizer *tokenizer, const struct arguments *arg
     return code;
 }
 
-static bool read_ids(const struct tokenizer *tokenizer, const struct arguments *arguments, const struct token_text *input, struct token_list *list)
+static bool read_ids(const struct tokenizer *tokenizer, const struct arguments *arguments, const struct token_text *input,
+                     struct token_list *list)
 {
     char error[96];
 
@@ -171,7 +172,8 @@ static int print_chat(const struct tokenizer *tokenizer, const struct arguments 
     if (arguments->render)
         return print_text(arguments, text->text.bytes, text->text.count);
     /* The template writes what begins a chat; nothing is put around it. */
-    if (tokenizer_encode(tokenizer, text->text.count > 0 ? text->text.bytes : "", text->text.count, text->plain, 0, &list, error) != STATUS_OK)
+    if (tokenizer_encode(tokenizer, text->text.count > 0 ? text->text.bytes : "", text->text.count, text->plain, 0, &list, error) !=
+        STATUS_OK)
         return failed(arguments, error);
     code = print_ids(tokenizer, arguments, &list);
     token_list_free(&list);
@@ -221,7 +223,8 @@ static int chat(const struct tokenizer *tokenizer, const struct arguments *argum
     int code;
 
     if (root == NULL) {
-        snprintf(message, sizeof(message), "the chat on standard input: line %d: %s", error.line, excerpt(error.text, strlen(error.text), shown));
+        snprintf(message, sizeof(message), "the chat on standard input: line %d: %s", error.line,
+                 excerpt(error.text, strlen(error.text), shown));
         return failed(arguments, message);
     }
     code = render(tokenizer, arguments, root);

@@ -181,6 +181,12 @@ static bool number(struct value value, double *ret_number)
     return value.kind == VALUE_INT || value.kind == VALUE_BOOL || value.kind == VALUE_FLOAT;
 }
 
+/* Of VALUE_INT and VALUE_BOOL. */
+static int64_t whole_of(struct value value)
+{
+    return value.kind == VALUE_INT ? value.integer : (int64_t)value.truth;
+}
+
 static int64_t floor_divide(int64_t left, int64_t right)
 {
     return left / right - (left % right != 0 && (left < 0) != (right < 0));
@@ -262,8 +268,7 @@ static struct value operate(struct run *run, enum node_kind kind, struct value l
     if (!number(left, &numbers[0]) || !number(right, &numbers[1]))
         return wrong_kinds(run, left, right);
     if (left.kind != VALUE_FLOAT && right.kind != VALUE_FLOAT && kind != NODE_DIVIDE) {
-        if (!whole_arithmetic(kind, left.kind == VALUE_INT ? left.integer : left.truth, right.kind == VALUE_INT ? right.integer : right.truth,
-                              &whole)) {
+        if (!whole_arithmetic(kind, whole_of(left), whole_of(right), &whole)) {
             run_fail(run, "a number is too great, or divided by zero");
             return value_none();
         }

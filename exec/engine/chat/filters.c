@@ -24,8 +24,8 @@ static struct value filter_trim(struct run *run, struct value self, const struct
     struct string text = value_text(run, self);
 
     if (characters != NULL && characters->kind == VALUE_STRING)
-        return run_step(run, text.count / 16 * (1 + characters->string.count / 16)) ? value_string(string_strip(text, &characters->string, 3))
-                                                                                      : value_none();
+        return run_step(run, text.count / 16 * (1 + characters->string.count / 16))
+                   ? value_string(string_strip(text, &characters->string, 3)) : value_none();
     return value_string(string_strip(text, NULL, 3));
 }
 

@@ -242,6 +242,9 @@ void token_stream_finish(struct token_stream *stream, struct token_text *text)
 
 void decode_prepare(struct tokenizer *tokenizer)
 {
+    bool stays = tokenizer->decode_kind == DECODE_JOIN ||
+                 (tokenizer->decode_kind == DECODE_PIECES && tokenizer->decode_replace_count == 0);
+
     for (int32_t id = 0; id < tokenizer->pieces_count; id++) {
         struct piece *piece = &tokenizer->pieces[id];
         struct token_text texts[2] = {{0}, {0}};
@@ -249,8 +252,7 @@ void decode_prepare(struct tokenizer *tokenizer)
         size_t count;
 
         piece->bytes = piece->spelling;
-        if (!(piece->flags & PIECE_EXISTS) || piece->spelling.count == 0 || (tokenizer->decode_kind == DECODE_PIECES && tokenizer->decode_replace_count == 0) ||
-            tokenizer->decode_kind == DECODE_JOIN)
+        if (!(piece->flags & PIECE_EXISTS) || piece->spelling.count == 0 || stays)
             continue;
         token_text_add(from, span_text(tokenizer, piece->spelling), piece->spelling.count);
         if (tokenizer->decode_kind == DECODE_BYTE_LEVEL) {

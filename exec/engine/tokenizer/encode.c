@@ -79,7 +79,8 @@ static bool encode_text(struct encoding *encoding, const char *text, size_t coun
     struct added_match match = {0};
 
     while (added_next(encoding->tokenizer, &encoding->tokenizer->raw, text, count, plain, encoding->all_plain, &match)) {
-        if (!encode_between(encoding, text + match.from, match.start - match.from, plain != NULL ? plain + match.from : NULL, match.from == 0))
+        if (!encode_between(encoding, text + match.from, match.start - match.from, plain != NULL ? plain + match.from : NULL,
+                            match.from == 0))
             return false;
         token_list_add(encoding->list, match.token->id);
     }
