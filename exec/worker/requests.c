@@ -34,6 +34,7 @@ static request_id id_of(const struct worker *worker, const struct worker_sequenc
 static enum status check_request(const struct worker *worker, const struct worker_request *request, struct refusal *refusal)
 {
     const int32_t vocabulary = worker->model->config.dims.vocabulary;
+    const uint32_t blocks = (uint32_t)(((uint64_t)request->prompt_tokens + request->max_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS);
     const char *field;
     const char *why;
 
@@ -42,6 +43,9 @@ static enum status check_request(const struct worker *worker, const struct worke
     if ((uint64_t)request->prompt_tokens + request->max_tokens > worker->positions_max)
         return refuse(refusal, STATUS_INVALID, "the prompt's %u tokens and max_tokens %u are more than the %u a sequence may have here",
                       request->prompt_tokens, request->max_tokens, worker->positions_max);
+    if (blocks > worker->blocks.all)
+        return refuse(refusal, STATUS_INVALID, "the prompt's %u tokens and max_tokens %u need %u KV blocks, this server has %u",
+                      request->prompt_tokens, request->max_tokens, blocks, worker->blocks.all);
     for (uint32_t i = 0; i < request->prompt_tokens; i++)
         if (request->prompt[i] < 0 || request->prompt[i] >= vocabulary)
             return refuse(refusal, STATUS_INVALID, "prompt token %u is %d, the vocabulary has ids 0 to %d", i, request->prompt[i],
