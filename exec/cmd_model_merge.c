@@ -2,6 +2,7 @@
 #include "cmd_model.h"
 
 #include "engine/lora/merge.h"
+#include "worker/merged.h"
 
 enum { OPTION_out, OPTION_help };
 static const struct option table[] = {
@@ -31,6 +32,8 @@ static enum status write_merged(const char *directory, const struct model *model
     status = lora_merge(model, &peft->source, path, model_progress, shown, refusal);
     if (status == STATUS_OK)
         status = lora_merge_copy(directory, folder->temporary, refusal);
+    if (status == STATUS_OK)
+        status = merged_write(folder->temporary, peft->digest, refusal);
     return status == STATUS_OK ? folder_commit(folder, refusal) : status;
 }
 
