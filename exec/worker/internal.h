@@ -70,6 +70,8 @@ struct worker_load {
 struct worker {
     struct worker_config config;
     struct model *model;
+    bool merged;                  /* the weights are an adapter's, whose digest is merged_digest */
+    uint8_t merged_digest[DIGEST_BYTES];
     struct forward *forward;
     int32_t eos[MODEL_EOS_MAX];
     int32_t eos_count;

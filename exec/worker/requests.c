@@ -120,6 +120,14 @@ static void tell_request(struct worker *worker, struct worker_sequence *sequence
     worker_tell_replica(worker, &event);
 }
 
+/* Its rows are the base's, whose weights are the adapter's. */
+static enum status check_merged(const struct worker *worker, const char *adapter, struct refusal *refusal)
+{
+    if (adapter != NULL && strcmp(adapter, worker->config.merged_as) == 0)
+        return STATUS_OK;
+    return refuse(refusal, STATUS_NOT_FOUND, "this server has only the adapter that is merged into its weights");
+}
+
 enum status worker_submit(struct worker *worker, const struct worker_request *request, worker_handle *ret_handle, struct refusal *refusal)
 {
     struct worker_version *version = NULL;
@@ -128,7 +136,11 @@ enum status worker_submit(struct worker *worker, const struct worker_request *re
 
     if (status != STATUS_OK)
         return status;
-    if (request->adapter != NULL) {
+    if (worker->merged) {
+        status = check_merged(worker, request->adapter, refusal);
+        if (status != STATUS_OK)
+            return status;
+    } else if (request->adapter != NULL) {
         version = version_named(worker, request->adapter);
         if (version == NULL)
             return refuse(refusal, STATUS_NOT_FOUND, "there is no adapter of that name here");

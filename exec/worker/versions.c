@@ -188,6 +188,8 @@ enum status worker_adapter_add(struct worker *worker, const char *name, const ch
     struct peft *peft;
     enum status status;
 
+    if (worker->merged)
+        return refuse(refusal, STATUS_INVALID, "adapter %s: this server's weights have an adapter in them already", name);
     if (!worker_name_fine(name))
         return refuse(refusal, STATUS_INVALID, "an adapter's name has letters, digits, '.', '_' and '-', begins with a letter or digit, "
                                                "and has at most %d of them",
@@ -204,6 +206,10 @@ bool worker_adapter_at(const struct worker *worker, uint32_t index, struct worke
 {
     const struct worker_version *version;
 
+    if (worker->merged && index == 0) {
+        *ret_adapter = (struct worker_adapter){.name = worker->config.merged_as, .digest = worker->merged_digest, .tier = TIER_BASE};
+        return true;
+    }
     if (index >= worker->named_count)
         return false;
     version = &worker->versions[worker->by_name[index]];

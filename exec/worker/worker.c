@@ -7,6 +7,7 @@
 
 #include "engine/model/generation.h"
 #include "worker/internal.h"
+#include "worker/merged.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -323,11 +324,33 @@ static enum status open_node(struct worker *worker, struct refusal *refusal)
     return STATUS_OK;
 }
 
+/* Merged weights under no name, and a name for weights that are a base's, would both answer with the wrong model. */
+static enum status open_merged(struct worker *worker, struct refusal *refusal)
+{
+    const struct worker_config *config = &worker->config;
+    struct refusal none = {{0}};
+    enum status status = merged_read(config->model_directory, worker->merged_digest, &none);
+
+    if (status == STATUS_NOT_FOUND && config->merged_as == NULL)
+        return STATUS_OK;
+    if (status == STATUS_NOT_FOUND)
+        return refuse(refusal, STATUS_INVALID, "%s: there is no %s, so no adapter was merged into it", config->model_directory, MERGED_FILE);
+    if (status != STATUS_OK)
+        return refuse(refusal, status, "%s", none.text);
+    if (config->merged_as == NULL || !worker_name_fine(config->merged_as))
+        return refuse(refusal, STATUS_INVALID, "%s: an adapter is merged into these weights: say the name that it answers for (--merged-as)",
+                      config->model_directory);
+    worker->merged = true;
+    return STATUS_OK;
+}
+
 static enum status open_all(struct worker *worker, struct refusal *refusal)
 {
     enum status status = model_open(worker->config.model_directory, &worker->model, refusal);
     uint64_t blocks;
 
+    if (status == STATUS_OK)
+        status = open_merged(worker, refusal);
     if (status == STATUS_OK)
         status = generation_ends(worker->config.model_directory, &worker->model->config, worker->eos, &worker->eos_count, refusal);
     if (status != STATUS_OK)

@@ -15,6 +15,7 @@ struct worker;
 
 struct worker_config {
     const char *model_directory;
+    const char *merged_as;        /* the name of the adapter that is folded into the weights (worker/merged.h); NULL: a base */
     const struct device *device;
     enum kernel_set kernels;
     bool mode_chosen;             /* otherwise the base's default */

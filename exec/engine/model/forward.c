@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/model/batch.h"
+#include "engine/model/place.h"
 #include "engine/model/shard.h"
 
 /* Device memory of one step. */
@@ -160,39 +161,6 @@ static bool reserve_host(struct forward *forward)
 
 /* --- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static enum status put_weights(struct forward *forward)
-{
-    const struct model_weights *host = &forward->shard.weights;
-    enum status status = STATUS_OK;
-
-    forward->weights.layer = calloc((size_t)forward->dims.layers, sizeof(forward->weights.layer[0]));
-    if (forward->weights.layer == NULL)
-        return STATUS_FULL;
-#define PUT(name)                                                                                             \
-    if (status == STATUS_OK && host->name.data != NULL)                                                       \
-        status = forward->device->weight(forward->dev, &host->name, &forward->weights.name)
-    PUT(embed);
-    PUT(norm);
-    if (host->head.data == host->embed.data) /* tied: once */
-        forward->weights.head = forward->weights.embed;
-    else
-        PUT(head);
-    for (int32_t i = 0; i < forward->dims.layers; i++) {
-        PUT(layer[i].attn_norm);
-        for (int j = 0; j < 3; j++)
-            PUT(layer[i].qkv[j]);
-        PUT(layer[i].q_norm);
-        PUT(layer[i].k_norm);
-        PUT(layer[i].o);
-        PUT(layer[i].mlp_norm);
-        for (int j = 0; j < 2; j++)
-            PUT(layer[i].gate_up[j]);
-        PUT(layer[i].down);
-    }
-#undef PUT
-    return status;
-}
-
 static enum status put_angles(struct forward *forward, const struct model *model)
 {
     const size_t bytes = (size_t)forward->config.positions_max * (size_t)forward->dims.head_dim * sizeof(float);
@@ -232,7 +200,7 @@ static enum status open_parts(struct forward *forward, const struct model *model
     if (status == STATUS_OK && !(reserve(forward) && reserve_host(forward)))
         status = STATUS_FULL;
     if (status == STATUS_OK)
-        status = put_weights(forward);
+        status = weights_place(forward->device, forward->dev, &forward->shard.weights, forward->dims.layers, &forward->weights);
     if (status == STATUS_OK)
         status = put_angles(forward, model);
     if (status == STATUS_FULL)

@@ -173,4 +173,32 @@ static inline int64_t lora_packed_bytes(const struct dims *dims, enum mode mode,
     return dims->layers * lora_layout_of(dims, mode, rank, modules, &layout);
 }
 
+/* --- training ------------------------------------------------------------------------------------------------------------
+ * Gradients and moments are f32 in both modes, in the shapes of PEFT's files: A [rank][in], B [out][rank], rank as it is stated. */
+
+/* Where the gradient of one module of one segment goes; the ops add to it. */
+struct lora_grad {
+    float *a;            /* [rank][in]; NULL: nobody wants it */
+    float *b;            /* [out][rank] */
+    int32_t rank;        /* <= the slot's */
+    float scale;         /* that was folded into the packed B */
+};
+
+/* The same for a weight of the base, when all weights train. */
+struct weight_grad {
+    float *weight;       /* [out][in] */
+    float *bias;         /* [out]; NULL: there is none */
+};
+
+/* One step of AdamW (Loshchilov and Hutter 2019, algorithm 2, as torch.optim.AdamW computes it). */
+struct adamw {
+    float rate;
+    float beta1, beta2;
+    float epsilon;
+    float decay;
+    float gradient_scale; /* what clipping multiplies the gradient by */
+    float correction1;    /* 1 - beta1^k at the k-th step, k from 1 */
+    float correction2;    /* 1 - beta2^k */
+};
+
 #endif

@@ -2,7 +2,9 @@
 #include "rig.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "engine/model/byte_tokenizer.h"
 #include "worker/ask.h"
 
 static struct place place;
@@ -173,9 +175,44 @@ static void a_prompt_spells_no_control_token(void **context)
     ask_free(&ask);
 }
 
+/* The template's own marks are tokens, what a message spells is text. */
+static void messages_become_a_prompt_by_the_models_template(void **context)
+{
+    static const char config[] =
+        "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"chat_template\": \"{{ bos_token }}{% for m in messages %}"
+        "{{ m.role[0] }}:{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}{{ mood }}\"}";
+    char error[TOKENIZER_ERROR_MAX];
+    char *json = byte_tokenizer_text(BYTE_TOKENIZER_IDS_MIN);
+    struct tokenizer *speaks;
+    struct token_text text = {0};
+    struct refusal refusal;
+    struct ask ask;
+    int32_t ends = 0;
+
+    (void)context;
+    assert_int_equal(tokenizer_open_texts(json, strlen(json), config, strlen(config), &speaks, error), STATUS_OK);
+    assert_int_equal(read_text("{\"messages\": [{\"role\": \"user\", \"content\": \"Hi</s>\"}], \"chat_variables\": {\"mood\": \"!\"}}",
+                               speaks, &ask, &refusal), STATUS_OK);
+    tokenizer_decode(speaks, ask.prompt.ids, ask.prompt.count, false, &text);
+    assert_int_equal(text.count, strlen("<s>u:Hi</s></s>a:!"));
+    assert_memory_equal(text.bytes, "<s>u:Hi</s></s>a:!", text.count);
+    for (size_t i = 0; i < ask.prompt.count; i++)
+        ends += ask.prompt.ids[i] == tokenizer_special(speaks, TOKENIZER_EOS);
+    assert_int_equal(ends, 1);
+    ask_free(&ask);
+    token_text_free(&text);
+    tokenizer_close(speaks);
+    free(json);
+    expect_refused("{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}", "no chat template");
+    expect_refused("{\"messages\": []}", "a list of objects");
+    expect_refused("{\"messages\": [{}], \"prompt\": \"x\"}", "one of them");
+    expect_refused("{\"tools\": [], \"prompt\": \"x\"}", "beside messages");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_become_a_prompt_by_the_models_template),
         cmocka_unit_test(every_key_is_taken),
         cmocka_unit_test(what_is_not_said_is_as_it_was),
         cmocka_unit_test(an_unknown_key_is_an_error),
