@@ -271,7 +271,6 @@ static void answers_are_those_of_an_idle_server_whatever_happens(void **context)
 {
     uint64_t first = test_seed(1);
     uint64_t preemptions = 0;
-    uint64_t moves = 0;
 
     (void)context;
     for (uint64_t seed = first; seed < first + 5; seed++) {
@@ -293,13 +292,10 @@ static void answers_are_those_of_an_idle_server_whatever_happens(void **context)
                (unsigned long long)state.pool_moves);
         assert_true(run.ended > 20 && run.compared > 5);
         preemptions += state.replica.preemptions;
-        moves += state.pool_moves;
         worker_close(run.worker);
         worker_close(run.idle);
     }
-    /* It would prove little otherwise. */
-    assert_true(preemptions > 0);
-    assert_true(moves > 0);
+    assert_true(preemptions > 0); /* it would prove little otherwise */
 }
 
 int main(void)
