@@ -184,6 +184,15 @@ done
 if [ -r ../shared/traces/swf/hpc2n.swf ]; then passes "trace info: hpc2n" $sim trace info ../shared/traces/swf/hpc2n.swf
 else echo "skip trace info of hpc2n: ../shared/traces is not here"; fi
 
+# CUDA: what was compiled, and that a program without it starts and says why.
+if [ -f build/release/lib/libberth-cuda.so ]; then passes "kernels: registers, occupancy, instructions" tests/cuda/resources.sh
+else echo "skip kernels: registers, occupancy, instructions (nvcc is not there)"; fi
+[ -x build/release/tests/exec/engine/cuda/test_emu ] || echo "skip kernels under the emulation (no C++ compiler, or not x86-64)"
+passes "devices: CUDA is listed" sh -c "bin/berth-exec devices | grep -qE '^ *cuda +(yes|no) +[a-zA-Z/]'"
+passes "devices: a CUDA library that is not there is a reason" sh -c \
+    "BERTH_CUDA_LIBRARY=/nowhere/x.so bin/berth-exec devices | grep -q '/nowhere/x.so is not there'"
+passes "devices: a library that is none is a reason" sh -c "BERTH_CUDA_LIBRARY=README.md bin/berth-exec devices | grep -q '^ *cuda *no .*README.md'"
+
 # Ctrl-C leaves a readable file that says it is partial.
 $sim run scenarios/sim-day.yaml --quiet --out "$work/partial.h5" >"$work/out" 2>"$work/err" &
 pid=$!
