@@ -50,6 +50,8 @@ struct worker_sequence {
     struct worker_version *version; /* NULL: the base */
     int32_t *tokens;              /* prompt and answer; [prompt + max] */
     uint32_t answered;
+    int32_t picked;               /* its last token is the device's best of output picked - 1; 0: it is not */
+    uint64_t picked_step;         /* of which step; see counts.steps */
     int32_t *blocks;
     uint32_t blocks_count;
     int64_t submitted_ns;
