@@ -54,9 +54,10 @@ $(B)/shared/%.o: CPPFLAGS := -Ishared
 $(B)/traces/%.o: CPPFLAGS := -Ishared -Itraces $(HOST_CPPFLAGS)
 $(B)/sim/%.o:    CPPFLAGS := -Ishared -Itraces -Isim $(HOST_CPPFLAGS)
 $(B)/exec/%.o:   CPPFLAGS := -Ishared -Iexec $(EXEC_CPPFLAGS)
-# A set of CPU kernels is one file with instructions of its own; -O3 for their inner loops.
+# A set of CPU kernels is one file with instructions of its own; -O3 for their inner loops, and no minutes of inlining for sanitizers.
 KERNELS := $(B)/exec/engine/ops/cpu/kernels
-$(KERNELS)_scalar.o $(KERNELS)_avx2.o $(KERNELS)_avx512bf16.o: CFLAGS += $(if $(filter release,$(MODE)),-O3)
+$(KERNELS)_scalar.o $(KERNELS)_avx2.o $(KERNELS)_avx512bf16.o: CFLAGS += $(if $(filter release,$(MODE)),-O3 -DKERNELS_UNROLLED)
+$(KERNELS)_scalar.o: CFLAGS += $(if $(filter release,$(MODE)),,-fno-inline)
 ifeq ($(shell uname -m),x86_64)
 $(KERNELS)_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
 $(KERNELS)_avx512bf16.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma

@@ -6,12 +6,6 @@
 
 #include "engine/ops/cpu/kernels.h"
 
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* How far ahead of a streamed weight row to ask for it, in bytes. */
 #define AHEAD_BYTES 4096
 

@@ -5,8 +5,7 @@
 #include <immintrin.h>
 
 #include "engine/device/dtype.h"
-
-#define VEC static inline __attribute__((always_inline))
+#include "engine/ops/cpu/unroll.h"
 
 typedef __m512 vec;
 typedef __m512i pairs;
@@ -88,7 +87,9 @@ VEC vec vec_min(vec a, vec b)
 
 VEC vec vec_nearest(vec a)
 {
-    return _mm512_roundscale_ps(a, 0);
+    const vec shift = _mm512_set1_ps(12582912.0f); /* 1.5 * 2^23 */
+
+    return _mm512_sub_ps(_mm512_add_ps(a, shift), shift);
 }
 
 VEC vec vec_scale(vec a, vec n)
