@@ -134,7 +134,7 @@ VEC void vec_sum4(float *to, vec a, vec b, vec c, vec d)
 
     all = vec_add(all, _mm512_permute_ps(all, 0x4e));
     all = vec_add(all, _mm512_permute_ps(all, 0xb1));
-    _mm512_mask_compressstoreu_ps(to, 0x1111, all);
+    _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, all)));
 }
 
 VEC vec vec_widen_bf16(const void *from)
