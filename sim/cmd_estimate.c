@@ -42,6 +42,7 @@
     X(merge, "ROWS", WHOLE, 1, 65536, "from what traffic on merged weights pay, against a pool with steps of so many rows")  \
     X(merge_adapters, "N", WHOLE, 1, 65536, "distinct adapters in such a step; one a row")                              \
     X(merge_context, "N", WHOLE, 0, 1e6, "tokens that each row has behind it; 1024")                                    \
+    X(merge_prompts, "X", REAL, 0, 1e6, "prompt tokens computed beside them for each token; 0: the pool decodes alone")  \
     X(jobs_per_day, "LIST", TEXT, 0, 0, "demand as JOBSxGPU-HOURS, ...: 160x0.7,40x6")                                \
     X(json, NULL, FLAG, 0, 0, "one JSON object instead of a table")                                                   \
     X(help, NULL, FLAG, 0, 0, "this")
@@ -276,6 +277,7 @@ static void read_numbers(const struct given given[OPTION_COUNT], struct estimate
     TAKE(merge, merge.rows, uint32_t);
     TAKE(merge_adapters, merge_adapters, uint32_t);
     TAKE(merge_context, merge_context, uint32_t);
+    TAKE(merge_prompts, merge_prompts, double);
 #undef TAKE
     question->full = given[OPTION_full].is;
 }
@@ -284,9 +286,13 @@ static void read_numbers(const struct given given[OPTION_COUNT], struct estimate
 static int read_merge(const struct given given[OPTION_COUNT], struct estimate_question *question)
 {
     struct merge_steps *merge = &question->merge;
-    uint32_t adapters = given[OPTION_merge_adapters].is ? question->merge_adapters : merge->rows;
-    struct step_load load = {.rows = merge->rows, .decode_rows = merge->rows,
-                             .kv_tokens = (uint64_t)merge->rows * question->merge_context};
+    struct merge_load load = {
+        .rows = merge->rows,
+        .adapters = given[OPTION_merge_adapters].is ? question->merge_adapters : merge->rows,
+        .context_tokens = question->merge_context,
+        .rank = question->rank,
+        .prompt_ratio = question->merge_prompts,
+    };
     struct gpu_profile profile;
     struct step_model model;
 
@@ -296,18 +302,14 @@ static int read_merge(const struct given given[OPTION_COUNT], struct estimate_qu
         fputs("berth-sim estimate: --merge needs --gpu, and a shape that is not an average\n", stderr);
         return EXIT_USAGE;
     }
-    if (adapters > merge->rows)
+    if (load.adapters > load.rows)
         return complain(OPTION_merge_adapters, given[OPTION_merge_adapters].text, "more adapters than rows");
     if (profile_read(given[OPTION_gpu].text, ".", stderr, &profile) != STATUS_OK)
         return EXIT_FAILED;
+    load.adapter_bytes = footprint_adapter_bytes(&question->shape, question->modules, question->rank);
     step_model_init(&model, &profile, &question->shape, question->tp, question->modules, LORA_COST_OURS, 0);
-    merge->step_merged_ns = (int64_t)(step_time_ns(&model, &load) + 0.5);
-    load.adapters = adapters;
-    load.adapter_bytes = adapters * footprint_adapter_bytes(&question->shape, question->modules, question->rank);
-    load.adapter_ranks = (uint64_t)adapters * question->rank;
-    load.rank_tokens = (uint64_t)merge->rows * question->rank;
-    merge->step_lora_ns = (int64_t)(step_time_ns(&model, &load) + 0.5);
-    question->merge_adapters = adapters;
+    *merge = step_merge(&model, &load);
+    question->merge_adapters = load.adapters;
     return EXIT_OK;
 }
 

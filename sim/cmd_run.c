@@ -41,7 +41,7 @@ static void on_interrupt(int signal_number)
     X(out, "FILE.h5", "per-request rows, time series, tenants, counters, and the scenario that made them")          \
     X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
     X(journal, "DIR", "what every core saw, for berth-sim replay")                                                   \
-    X(ledger, "FILE.csv", "what each account pays for jobs, by component, in the columns of FOCUS 1.3")             \
+    X(ledger, "FILE.csv", "what each account pays, by component, in the columns of FOCUS 1.3")                      \
     X(json, NULL, "one JSON object a variant on stdout instead of the table")                                        \
     X(quiet, NULL, "no progress line")                                                                               \
     X(help, NULL, "this text")
@@ -153,15 +153,23 @@ static bool keep_variant(struct scenario_set *set, const char *scenario, const c
     return false;
 }
 
-/* A ledger is of jobs: said before a long run rather than after it. */
+static bool costs_anything(const struct scenario *scenario)
+{
+    bool serves = scenario->workload.source != KEY_SOURCE_NONE;
+
+    return scenario->jobs.source != KEY_JOBS_NONE || (serves && pool_price_per_h(&scenario->pools[0]) > 0);
+}
+
+/* Without a price there are no accounts: said before a long run rather than after it. */
 static bool ledger_possible(const struct run_arguments *arguments, const struct scenario_set *set)
 {
     if (arguments->ledger == NULL)
         return true;
     for (uint32_t i = 0; i < set->count; i++)
-        if (set->items[i].jobs.source != KEY_JOBS_NONE)
+        if (costs_anything(&set->items[i]))
             return true;
-    fprintf(stderr, "berth-sim run: --ledger: %s has no jobs, and so no accounts; set jobs.source\n", arguments->scenario);
+    fprintf(stderr, "berth-sim run: --ledger: %s has no jobs and no price, and so no accounts; set jobs.source or pool.price_per_h\n",
+            arguments->scenario);
     return false;
 }
 

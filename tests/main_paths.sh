@@ -2,6 +2,7 @@
 # The main paths, as a person would take them, on the built binaries. One line a check: ok, not ok, skip; `done` at the end.
 set -u
 sim=bin/berth-sim
+exec=bin/berth-exec
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
@@ -183,6 +184,15 @@ done
 if [ -r ../shared/traces/swf/hpc2n.swf ]; then passes "trace info: hpc2n" $sim trace info ../shared/traces/swf/hpc2n.swf
 else echo "skip trace info of hpc2n: ../shared/traces is not here"; fi
 
+# CUDA: what was compiled, and that a program without it starts and says why.
+if [ -f build/release/lib/libberth-cuda.so ]; then passes "kernels: registers, occupancy, instructions" tests/cuda/resources.sh
+else echo "skip kernels: registers, occupancy, instructions (nvcc is not there)"; fi
+[ -x build/release/tests/exec/engine/cuda/test_emu ] || echo "skip kernels under the emulation (no C++ compiler, or not x86-64)"
+passes "devices: CUDA is listed" sh -c "bin/berth-exec devices | grep -qE '^ *cuda +(yes|no) +[a-zA-Z/]'"
+passes "devices: a CUDA library that is not there is a reason" sh -c \
+    "BERTH_CUDA_LIBRARY=/nowhere/x.so bin/berth-exec devices | grep -q '/nowhere/x.so is not there'"
+passes "devices: a library that is none is a reason" sh -c "BERTH_CUDA_LIBRARY=README.md bin/berth-exec devices | grep -q '^ *cuda *no .*README.md'"
+
 # Ctrl-C leaves a readable file that says it is partial.
 $sim run scenarios/sim-day.yaml --quiet --out "$work/partial.h5" >"$work/out" 2>"$work/err" &
 pid=$!
@@ -194,4 +204,70 @@ if [ $code -eq 130 ] && h5dump -a /partial "$work/partial.h5" 2>/dev/null | grep
 else not_ok "Ctrl-C: exit 130, a partial file" "exit $code"; fi
 # A place that cannot be written.
 refuses "an unwritable place is named" 1 "/proc/nowhere" $sim run scenarios/route-300.yaml --quiet --out /proc/nowhere/run.h5
+
+# Models: made, looked at, merged; what is there is never overwritten, what is stopped leaves nothing.
+passes "model random: 15m with two adapters" $exec model random --preset 15m --out "$work/15m" --seed 3 --adapters 2 --rank 8
+passes "model inspect: a model" $exec model inspect "$work/15m" --digest --json
+near "model inspect: parameters" "$(json_number "$work/out" parameters)" 15191712 0
+[ "$(sed -n 's/.*"digest": "\([0-9a-f]*\)".*/\1/p' "$work/out")" = "$(sha256sum "$work/15m/model.safetensors" | cut -d' ' -f1)" ] &&
+    ok "model inspect: the digest is sha256sum's" || not_ok "model inspect: the digest is sha256sum's"
+passes "model inspect: an adapter" $exec model inspect "$work/15m/adapters/0001" --base "$work/15m" --json
+near "model inspect: its rank" "$(json_number "$work/out" rank)" 8 0
+passes "model merge" $exec model merge "$work/15m" "$work/15m/adapters/0000" --out "$work/merged"
+passes "model inspect: what was merged" $exec model inspect "$work/merged"
+refuses "model merge: what is there stays" 1 "not overwritten" $exec model merge "$work/15m" "$work/15m/adapters/0000" --out "$work/merged"
+refuses "model merge: needs its operands" 2 "needs MODEL, ADAPTER and --out DIR" $exec model merge "$work/15m"
+refuses "model: a verb is suggested" 2 "did you mean inspect?" $exec model inspct
+refuses "model inspect: no such folder" 1 "no such file" $exec model inspect "$work/nowhere"
+sed 's/"use_dora": false/"use_dora": true/' "$work/15m/adapters/0000/adapter_config.json" >"$work/dora" && cp "$work/dora" "$work/15m/adapters/0000/adapter_config.json"
+refuses "model inspect: DoRA is refused by its name" 1 "DoRA is not supported" $exec model inspect "$work/15m/adapters/0000"
+$exec model random --preset 1b --out "$work/1b" >"$work/out" 2>"$work/err" &
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+code=$?
+if [ $code -eq 130 ] && [ -z "$(find "$work" -name '1b*')" ]; then ok "Ctrl-C: exit 130, no model half made"
+else not_ok "Ctrl-C: exit 130, no model half made" "exit $code"; fi
+
+# Answers of a model with adapters: alone and among others the same; what cannot be done is said.
+if [ -r "$work/15m/adapters/0001/adapter_config.json" ]; then
+    small="--context 64 --sequences 4 --temperature 0 --max-tokens 6 --quiet --json"
+    ids() { sed -n 's/.*"output_ids":\(\[[0-9,]*\]\).*"logprobs":\(\[[^]]*\]\).*/\1 \2/p' "$1"; }
+    with="--adapter a=$work/15m/adapters/0001"
+    printf '{"prompt": "once", "adapter": "a"}\n{"prompt": "twice", "adapter": null}\n{"prompt": "a third one", "adapter": "a"}\n' >"$work/asked"
+    # shellcheck disable=SC2086
+    passes "generate: two with an adapter and one without in one batch" $exec generate "$work/15m" $with --requests "$work/asked" $small
+    ids "$work/out" >"$work/together"
+    # shellcheck disable=SC2086
+    passes "generate: the base alone" $exec generate "$work/15m" --prompt twice $small
+    [ -n "$(ids "$work/out")" ] && [ "$(ids "$work/out")" = "$(sed -n 2p "$work/together")" ] &&
+        ok "generate: the same ids and log-probabilities alone" || not_ok "generate: the same ids and log-probabilities alone"
+    # shellcheck disable=SC2086
+    passes "generate: an adapter alone" $exec generate "$work/15m" $with --prompt "a third one" $small --threads 1
+    [ -n "$(ids "$work/out")" ] && [ "$(ids "$work/out")" = "$(sed -n 3p "$work/together")" ] &&
+        ok "generate: and with one thread" || not_ok "generate: and with one thread"
+    echo '{"prompt": "x", "lora": "a"}' >"$work/asked"
+    refuses "generate: an unknown key" 1 "no key 'lora'" $exec generate "$work/15m" --requests "$work/asked"
+    refuses "generate: an unknown adapter" 1 "no adapter of that name" $exec generate "$work/15m" --prompt x --use b
+    refuses "generate: too long, with the numbers" 1 "max_tokens 5000 are more than the 2048" $exec generate "$work/15m" --prompt x --max-tokens 5000
+
+    # A server begins, refuses a second one, and ends when it is told to.
+    $exec server --model "$work/15m" --adapters "$work/15m/adapters" --socket "$work/socket" --context 64 --sequences 4 2>"$work/server" &
+    pid=$!
+    tries=0
+    while [ ! -S "$work/socket" ] && kill -0 $pid 2>/dev/null && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+    refuses "server: a second one on its socket" 1 "another server listens" $exec server --model "$work/15m" --socket "$work/socket" --context 64 --sequences 4
+    kill -TERM $pid
+    wait $pid
+    code=$?
+    if [ $code -eq 130 ] && [ ! -e "$work/socket" ] && grep -q "adapter 0000 is left out" "$work/server" && grep -q "1 adapters" "$work/server"
+    then ok "server: takes the good adapter, ends when told, takes its socket away"
+    else not_ok "server: begins and ends" "exit $code, $(tail -n 2 "$work/server")"; fi
+    echo kept >"$work/file"
+    refuses "server: a file in its socket's place stays" 1 "$work/file" $exec server --model "$work/15m" --socket "$work/file" --context 64 --sequences 4
+    [ "$(cat "$work/file")" = kept ] && ok "server: and is as it was" || not_ok "server: and is as it was"
+else
+    echo "skip generate and server: no model could be made"
+fi
 echo done

@@ -12,7 +12,7 @@ static void check_pool(const struct fleet *fleet, uint32_t base)
         const struct fleet_replica *replica = &fleet->replicas[pool->members[i]];
 
         check(i == 0 || pool->members[i - 1] < pool->members[i]);
-        check(replica->up && !replica->draining);
+        check(replica->up && !replica->draining && !replica->merged);
         check(replica->base.value == base);
         outstanding += replica->outstanding;
     }
@@ -36,7 +36,7 @@ static void check_replica(const struct fleet *fleet, uint32_t index)
     }
     check(count == replica->outstanding);
     check(replica->up || count == 0);
-    check(replica->up || !replica->draining);
+    check(replica->up || (!replica->draining && !replica->merged));
     check(!replica->up || member->known);
     check(member->lost_at <= fleet->losses);
     for (uint32_t node = 0; node < fleet->config.nodes_max; node++) {
@@ -83,7 +83,7 @@ void fleet_check(const struct fleet *fleet)
     }
     for (uint32_t i = 0; i < fleet->config.replicas_max; i++) {
         check_replica(fleet, i);
-        up += fleet->replicas[i].up && !fleet->replicas[i].draining;
+        up += fleet->replicas[i].up && !fleet->replicas[i].draining && !fleet->replicas[i].merged;
         listed += fleet->replicas[i].outstanding;
     }
     for (uint32_t i = 0; i < fleet->config.requests_max; i++)
@@ -94,6 +94,7 @@ void fleet_check(const struct fleet *fleet)
     check(listed == in_flight);
     check(fleet->adapters[0].rate.value == 0 && !fleet->adapters[0].tracked);
     scale_check(fleet);
+    merge_check(fleet);
     if (fleet->jobs != NULL)
         jobs_check(fleet->jobs);
 }
@@ -110,7 +111,7 @@ uint64_t fleet_digest(const struct fleet *fleet)
         digest = hash_fold(digest, (uint64_t)replica->base.value << 32 | (uint64_t)replica->node.value << 16 |
                                        (uint64_t)replica->draining << 1 | replica->up);
     }
-    digest = scale_digest(fleet, digest);
+    digest = merge_digest(fleet, scale_digest(fleet, digest));
     if (fleet->jobs != NULL)
         digest = hash_fold(digest, jobs_digest(fleet->jobs));
     return digest;

@@ -33,6 +33,16 @@ bool base_pays(const struct jobs *jobs, uint16_t index)
     return base->work_ns * 1000 >= (uint128)(uint64_t)base->load_ns * base->gpus * jobs->config.payback_milli;
 }
 
+bool base_waits(struct jobs *jobs, const struct job *job)
+{
+    int64_t retry_at_ns = jobs->bases[job->base].retry_at_ns;
+
+    if (job->isolation == ISOLATION_MIG || jobs->at_ns >= retry_at_ns)
+        return false;
+    jobs_wake_by(jobs, retry_at_ns);
+    return true;
+}
+
 /* A job that nobody joins has waited enough after so long. */
 static int64_t waited_at_ns(const struct jobs *jobs, const struct job *job)
 {
@@ -51,10 +61,17 @@ bool load_pays(const struct jobs *jobs, const struct job *job)
 
 /* --- kinds and shapes -------------------------------------------------------------------------------------------------- */
 
+static const struct job *job_of_shape(const struct jobs *jobs, uint32_t shape)
+{
+    return &jobs->jobs[jobs->classes[jobs->shapes[shape].classes].root];
+}
+
 static bool kind_may_load(struct jobs *jobs, const struct pending_kind *kind)
 {
     bool may = false;
 
+    if (base_waits(jobs, job_of_shape(jobs, kind->shapes)))
+        return false;
     for (uint32_t shape = kind->shapes; !may && shape != NONE_INDEX; shape = jobs->shapes[shape].kind_next)
         for (uint32_t class = jobs->shapes[shape].classes; !may && class != NONE_INDEX; class = jobs->classes[class].shape_next) {
             const struct job *head = &jobs->jobs[jobs->classes[class].root];
@@ -64,11 +81,6 @@ static bool kind_may_load(struct jobs *jobs, const struct pending_kind *kind)
                 jobs_wake_by(jobs, waited_at_ns(jobs, head));
         }
     return may;
-}
-
-static const struct job *job_of_shape(const struct jobs *jobs, uint32_t shape)
-{
-    return &jobs->jobs[jobs->classes[jobs->shapes[shape].classes].root];
 }
 
 /* Where is there a place, whoever it is for and however long it takes? */
@@ -167,7 +179,7 @@ static enum found find_place(struct jobs *jobs, const struct job *job, uint32_t 
     const int64_t *rooms_milli[2] = {tenant->nominal_milli,
                                      job->flags & JOB_PREEMPTIBLE ? tenant->available_milli : tenant->nominal_milli};
     struct devices_ask ask = ask_of(jobs, job);
-    bool may_load = job->reserved || load_pays(jobs, job);
+    bool may_load = !base_waits(jobs, job) && (job->reserved || load_pays(jobs, job));
     enum found found = NO_QUOTA;
     uint32_t full = 0; /* flavors in which there is no place, whatever the quota */
 

@@ -27,7 +27,8 @@
     X(JOB_ENDED)       /* reason: enum job_end_reason; by itself, or answers what asked for it */ \
     X(BASE_LOADED)     /* answers BASE_LOAD; reason 0: it is there, otherwise it failed */ \
     X(SCALE)           /* how many replicas a base may have, and when it gets more or fewer; again to change it */ \
-    X(TICK)
+    X(TICK)                                                                              \
+    X(MERGE)           /* when an adapter of a base gets a replica of its own, its weights merged in; again to change it */
 enum fleet_event_kind {
     FLEET_EVENT_NONE,
 #define X(name) FLEET_EVENT_##name,
@@ -43,6 +44,7 @@ struct fleet_event {
             replica_id replica;
             node_id node;
             base_id base;
+            adapter_id adapter; /* UP: merged into its weights, as REPLICA_START said; {0, 0}: none */
         } replica_up, replica_down;
         struct {
             replica_id replica;
@@ -142,6 +144,18 @@ struct fleet_event {
             uint16_t tp;             /* GPUs of one replica */
             uint16_t flags;          /* enum scale_flags */
         } scale;
+        struct {
+            int64_t up_ns;           /* above the upper line for so long: it gets one; >= MERGE_LOOKS */
+            int64_t down_ns;         /* below the lower line for so long: it loses it; >= MERGE_LOOKS */
+            uint64_t break_even_milli; /* output tokens a second of one adapter, in thousandths: see model/merge.h; >= 1 */
+            uint32_t up_milli;       /* the upper line, of the break-even; >= 1000 */
+            uint32_t down_milli;     /* the lower line; <= 1000 */
+            uint32_t outstanding_max; /* requests that such a replica has at once, the rest goes to the pool; >= 1 */
+            uint16_t first;          /* replica indexes first .. first + count - 1 are its own */
+            uint16_t count;          /* adapters that have one at once; >= 1; again: not above the first one */
+            base_id base;
+            uint16_t tp;             /* GPUs of one replica */
+        } merge;
         uint64_t word[8];
     };
 };
@@ -184,6 +198,8 @@ enum replica_down_reason {
 enum scale_flags { SCALE_SHARED = 1 /* on the GPUs of jobs, which are taken back for it: the shared pool */ };
 /* Looks at the load in up_ns. */
 #define SCALE_LOOKS 4
+/* Looks at the rates of adapters in the shorter of up_ns and down_ns. */
+#define MERGE_LOOKS 4
 /* The host chooses, and REPLICA_UP says. */
 #define NODE_ANY UINT16_MAX
 enum gpu_model { GPU_NO_MIG, GPU_A100_80, GPU_H100_80, GPU_H200_141 };
@@ -205,9 +221,9 @@ enum fleet_command_kind {
 #undef X
     FLEET_COMMAND_COUNT
 };
-/* Why a ROUTE went where it went. */
+/* Why a ROUTE went where it went. MERGED is the core's own and no policy's: to the replica of its adapter alone. */
 #define ROUTE_REASONS(X) X(POLICY, "policy") X(HOME, "home") X(OVERFLOW_GPU, "overflow-gpu") \
-    X(OVERFLOW_HOST, "overflow-host") X(OVERFLOW_ANY, "overflow-any")
+    X(OVERFLOW_HOST, "overflow-host") X(OVERFLOW_ANY, "overflow-any") X(MERGED, "merged")
 enum route_reason {
 #define X(name, text) ROUTE_##name,
     ROUTE_REASONS(X)
@@ -253,6 +269,7 @@ enum job_stop_reason {
     X(RESERVED, "the GPUs that would do are reserved for another job")                      \
     X(ISOLATION, "no GPU that its isolation class allows has room")                         \
     X(BASE_LOADING, "its base is being loaded")                                             \
+    X(BASE_FAILED, "its base could not be loaded, and is asked for again later")            \
     X(ORDER, "jobs before it have not been placed yet")
 enum job_wait {
 #define X(name, text) JOB_WAIT_##name,
@@ -319,6 +336,7 @@ struct fleet_command {
             uint16_t tp;
             base_id base;
             uint16_t clear;      /* SHARED: 1: memory held a tenant's bytes and is cleared first */
+            adapter_id adapter;  /* to be merged into its weights: it serves this adapter alone; {0, 0}: none */
         } replica_start, replica_drain;
         uint64_t word[6];
     };

@@ -21,7 +21,7 @@ static size_t take(struct layout *layout, size_t bytes)
 
 struct parts {
     size_t fleet, replicas, members, pools, pool_members, adapters, gpu_replicas, host_nodes, node_replicas,
-        host_scratch, requests, scales, scaled, jobs, bytes;
+        host_scratch, requests, scales, scaled, merges, merging, jobs, bytes;
 };
 
 static uint32_t words_for(uint32_t bits)
@@ -55,6 +55,8 @@ static struct parts parts_of(const struct fleet_config *config)
     parts.requests = take(&layout, config->requests_max * sizeof(struct fleet_request));
     parts.scales = take(&layout, config->bases_max * sizeof(struct fleet_scale));
     parts.scaled = take(&layout, config->bases_max * sizeof(uint16_t));
+    parts.merges = take(&layout, config->bases_max * sizeof(struct fleet_merge));
+    parts.merging = take(&layout, config->bases_max * sizeof(uint16_t));
     layout.used = (layout.used + 15) & ~(size_t)15;
     parts.jobs = take(&layout, config->jobs.jobs_max > 0 ? jobs_bytes(&config->jobs) : 0);
     parts.bytes = layout.used;
@@ -97,14 +99,21 @@ struct fleet *fleet_create(void *memory, size_t memory_bytes, const struct fleet
     fleet->scales = (void *)(bytes + parts.scales);
     fleet->scaled = (void *)(bytes + parts.scaled);
     fleet->scale_at_ns = NEVER_NS;
+    fleet->merges = (void *)(bytes + parts.merges);
+    fleet->merging = (void *)(bytes + parts.merging);
+    fleet->merge_at_ns = NEVER_NS;
     for (uint32_t i = 0; i < config->bases_max; i++)
         fleet->pools[i].members = (uint16_t *)(void *)(bytes + parts.pool_members) + (size_t)i * config->replicas_max;
     for (uint32_t i = 0; i < config->replicas_max; i++) {
         fleet->members[i].request_first = NONE_INDEX;
         fleet->members[i].scale_base = NO_SCALE;
+        fleet->members[i].merge_base = NO_MERGE;
+        fleet->members[i].below_since_ns = NEVER_NS;
     }
-    for (uint32_t i = 0; i <= config->adapters_max; i++)
+    for (uint32_t i = 0; i <= config->adapters_max; i++) {
         fleet->adapters[i].homes = 1;
+        fleet->adapters[i].merged = NONE_INDEX;
+    }
     for (uint32_t i = 0; i < config->requests_max; i++)
         fleet->requests[i].replica = NONE_INDEX;
     if (config->jobs.jobs_max > 0)
@@ -112,17 +121,21 @@ struct fleet *fleet_create(void *memory, size_t memory_bytes, const struct fleet
     return fleet;
 }
 
-static void request_put(struct fleet *fleet, request_id id, uint32_t replica)
+static void request_put(struct fleet *fleet, request_id id, adapter_id adapter, uint32_t replica)
 {
     uint32_t slot = request_slot(id);
     struct fleet_request *request = &fleet->requests[slot];
     struct fleet_member *member = &fleet->members[replica];
 
     *request = (struct fleet_request){
-        .id = id, .replica = replica, .prev = NONE_INDEX, .next = member->request_first};
+        .id = id, .adapter = adapter, .replica = replica, .prev = NONE_INDEX, .next = member->request_first};
     if (request->next != NONE_INDEX)
         fleet->requests[request->next].prev = slot;
     member->request_first = slot;
+    if (fleet->replicas[replica].merged) {
+        fleet->replicas[replica].outstanding++;
+        return;
+    }
     scale_note(fleet, fleet->replicas[replica].base.value);
     fleet->replicas[replica].outstanding++;
     fleet->pools[fleet->replicas[replica].base.value].outstanding++;
@@ -141,7 +154,7 @@ static void request_drop(struct fleet *fleet, uint32_t slot)
         fleet->requests[request->next].prev = request->prev;
     request->replica = NONE_INDEX;
     replica->outstanding--;
-    if (replica->draining)
+    if (replica->draining || replica->merged)
         return;
     scale_note(fleet, replica->base.value);
     fleet->pools[replica->base.value].outstanding--;
@@ -162,6 +175,16 @@ static uint64_t *node_word(struct fleet *fleet, node_id node, uint32_t replica)
     return &fleet->node_replicas[(size_t)node.value * fleet->replica_words + replica / 64];
 }
 
+static void join_pool(struct fleet *fleet, uint32_t index)
+{
+    struct fleet_pool *pool = &fleet->pools[fleet->replicas[index].base.value];
+    uint32_t at = pool_seek(pool, index);
+
+    memmove(pool->members + at + 1, pool->members + at, (pool->count - at) * sizeof(pool->members[0]));
+    pool->members[at] = (uint16_t)index;
+    pool->count++;
+}
+
 static void replica_up(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out)
 {
     uint32_t index = replica_index(event->replica_up.replica);
@@ -173,8 +196,6 @@ static void replica_up(struct fleet *fleet, const struct fleet_event *event, str
 
     struct fleet_replica *replica = &fleet->replicas[index];
     struct fleet_member *member = &fleet->members[index];
-    struct fleet_pool *pool = &fleet->pools[event->replica_up.base.value];
-    uint32_t at = pool_seek(pool, index);
 
     check(!replica->up);
     check(!member->known || replica->generation != generation);
@@ -187,15 +208,17 @@ static void replica_up(struct fleet *fleet, const struct fleet_event *event, str
         .base = event->replica_up.base,
         .node = event->replica_up.node,
         .up = true,
+        .merged = merge_replica_up(fleet, event),
     };
-    memmove(pool->members + at + 1, pool->members + at, (pool->count - at) * sizeof(pool->members[0]));
-    pool->members[at] = (uint16_t)index;
-    pool->count++;
+    if (!replica->merged)
+        join_pool(fleet, index);
     *node_word(fleet, replica->node, index) |= UINT64_C(1) << index % 64;
     if (scale_is_shared(fleet, event->replica_up.replica)) {
         jobs_serve_up(fleet->jobs, fleet->at_ns, index, &fleet->commands, out);
         scale_hear(fleet, out, 0);
     }
+    if (replica->merged)
+        merge_replica_settle(fleet, index, out);
 }
 
 void fleet_leave_pool(struct fleet *fleet, uint32_t index)
@@ -204,7 +227,7 @@ void fleet_leave_pool(struct fleet *fleet, uint32_t index)
     struct fleet_pool *pool = &fleet->pools[replica->base.value];
     uint32_t at = pool_seek(pool, index);
 
-    check(replica->up && !replica->draining);
+    check(replica->up && !replica->draining && !replica->merged);
     scale_note(fleet, replica->base.value);
     pool->outstanding -= replica->outstanding;
     pool->count--;
@@ -217,7 +240,7 @@ static void forget_replica(struct fleet *fleet, const struct fleet_event *event)
     uint32_t index = replica_index(event->replica_down.replica);
 
     check(event->reason <= REPLICA_FAILED);
-    if (!scale_replica_down(fleet, event))
+    if (!scale_replica_down(fleet, event) || !merge_replica_down(fleet, event))
         return;
     check(replica_is_live(fleet, event->replica_down.replica));
 
@@ -226,11 +249,12 @@ static void forget_replica(struct fleet *fleet, const struct fleet_event *event)
 
     while (member->request_first != NONE_INDEX)
         request_drop(fleet, member->request_first);
-    if (!replica->draining)
+    if (!replica->draining && !replica->merged)
         fleet_leave_pool(fleet, index);
     *node_word(fleet, replica->node, index) &= ~(UINT64_C(1) << index % 64);
     replica->up = false;
     replica->draining = false;
+    replica->merged = false;
     member->lost_at = ++fleet->losses;
 }
 
@@ -285,8 +309,8 @@ static void refuse(struct fleet *fleet, struct fleet_commands *out, request_id r
     fleet_remember(fleet, command);
 }
 
-static uint32_t route(struct fleet *fleet, const struct fleet_event *event, const struct fleet_pool *pool,
-                      enum route_reason *ret_reason)
+static uint32_t ask_policy(struct fleet *fleet, const struct fleet_event *event, const struct fleet_pool *pool,
+                           enum route_reason *ret_reason)
 {
     adapter_id adapter = event->request.adapter;
     const struct fleet_view view = {
@@ -315,9 +339,24 @@ static uint32_t route(struct fleet *fleet, const struct fleet_event *event, cons
     replica = fleet->config.route->pick(&view, &ask);
     check(replica < fleet->config.replicas_max);
     check(fleet->replicas[replica].up);
-    check(!fleet->replicas[replica].draining);
+    check(!fleet->replicas[replica].draining && !fleet->replicas[replica].merged);
     check(fleet->replicas[replica].base.value == event->request.base.value);
-    check(*ret_reason < ROUTE_REASON_COUNT);
+    check(*ret_reason < ROUTE_MERGED);
+    return replica;
+}
+
+/* Which replica of the pool? What goes elsewhere is no part of its rates. */
+static uint32_t route_in_pool(struct fleet *fleet, const struct fleet_event *event, struct fleet_pool *pool,
+                              enum route_reason *ret_reason)
+{
+    adapter_id adapter = event->request.adapter;
+    uint32_t replica;
+
+    rate_add_one(&pool->rate, fleet->epoch);
+    if (!adapter_is_base(adapter))
+        rate_heat(fleet, &fleet->adapters[adapter.index], pool);
+    replica = ask_policy(fleet, event, pool, ret_reason);
+    pool->ordinal++;
     return replica;
 }
 
@@ -331,21 +370,21 @@ static void request(struct fleet *fleet, const struct fleet_event *event, struct
     check(event->request.base.value < fleet->config.bases_max);
 
     struct fleet_pool *pool = &fleet->pools[event->request.base.value];
+    bool known = adapter.index <= fleet->config.adapters_max;
+    uint32_t replica = known ? merge_route(fleet, adapter, event->request.base, out) : NONE_INDEX;
+    enum route_reason reason = ROUTE_MERGED;
 
-    if (pool->count == 0) {
+    if (replica == NONE_INDEX && pool->count == 0) {
         refuse(fleet, out, id, FLEET_REFUSE_NO_REPLICA, 1, 0);
         return;
     }
-    if (adapter.index > fleet->config.adapters_max) {
+    if (!known) {
         refuse(fleet, out, id, FLEET_REFUSE_ADAPTERS_FULL, adapter.index, fleet->config.adapters_max);
         return;
     }
-    rate_add_one(&pool->rate, fleet->epoch);
-    if (!adapter_is_base(adapter))
-        rate_heat(fleet, &fleet->adapters[adapter.index], pool);
+    if (replica == NONE_INDEX)
+        replica = route_in_pool(fleet, event, pool, &reason);
 
-    enum route_reason reason;
-    uint32_t replica = route(fleet, event, pool, &reason);
     struct fleet_command *command = fleet_say(fleet, out, FLEET_COMMAND_ROUTE);
 
     command->reason = (uint16_t)reason;
@@ -353,8 +392,7 @@ static void request(struct fleet *fleet, const struct fleet_event *event, struct
     command->route.replica = replica_id_make(fleet->replicas[replica].generation, replica);
     command->route.adapter = adapter;
     fleet_remember(fleet, command);
-    request_put(fleet, id, replica);
-    pool->ordinal++;
+    request_put(fleet, id, adapter, replica);
 }
 
 /* A replica that is gone took its requests with it, and what it had still to say of them is late: the slot may by now
@@ -368,6 +406,8 @@ static void request_done(struct fleet *fleet, const struct fleet_event *event)
         return;
     check(fleet->requests[slot].replica == replica_index(event->request_done.replica));
     check(request_id_equal(fleet->requests[slot].id, event->request_done.request));
+    merge_count(fleet, fleet->requests[slot].adapter, fleet->replicas[fleet->requests[slot].replica].base,
+                event->request_done.output_tokens);
     request_drop(fleet, slot);
 }
 
@@ -401,15 +441,20 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
         return;
     case FLEET_EVENT_ADAPTER_RETIRED:
         residency_retire(fleet, event->adapter_retired.adapter);
+        merge_retire(fleet, event->adapter_retired.adapter, out);
         return;
     case FLEET_EVENT_TICK:
         if (fleet->jobs != NULL && jobs_wakeup_at_ns(fleet->jobs) <= event->at_ns)
             jobs_step(fleet->jobs, event, &fleet->commands, out);
         scale_hear(fleet, out, 0);
         scale_tick(fleet, out);
+        merge_tick(fleet, out);
         return;
     case FLEET_EVENT_SCALE:
         scale_event(fleet, event);
+        return;
+    case FLEET_EVENT_MERGE:
+        merge_event(fleet, event);
         return;
     case FLEET_EVENT_BASE_KNOWN:
     case FLEET_EVENT_COHORT:
@@ -436,7 +481,9 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
 
 int64_t fleet_wakeup_at_ns(const struct fleet *fleet)
 {
-    return min_i64(fleet->scale_at_ns, fleet->jobs != NULL ? jobs_wakeup_at_ns(fleet->jobs) : NEVER_NS);
+    int64_t at_ns = min_i64(fleet->scale_at_ns, fleet->merge_at_ns);
+
+    return min_i64(at_ns, fleet->jobs != NULL ? jobs_wakeup_at_ns(fleet->jobs) : NEVER_NS);
 }
 
 struct jobs *fleet_jobs(struct fleet *fleet)

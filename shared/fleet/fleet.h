@@ -24,7 +24,7 @@ struct fleet_config {
      * A share of fewer than 16 recent requests a home is noise and gains nothing. */
     uint32_t hot_share_milli;  /* 500 */
     uint32_t cool_milli;       /* 750: the hysteresis */
-    int64_t rate_half_life_ns; /* of the request counters behind it; 60 s */
+    int64_t rate_half_life_ns; /* of the request counters behind it, and of the token counters behind MERGE; 60 s */
     const struct scale_policy *scale; /* NULL: nothing scales here (no SCALE event comes) */
     struct jobs_config jobs;   /* jobs_max 0: none are scheduled */
 };
@@ -46,5 +46,9 @@ struct scale_counts {
 };
 struct scale_counts fleet_scale_counts(const struct fleet *fleet, base_id base);
 uint32_t fleet_outstanding(const struct fleet *fleet, replica_id replica);
+/* Output tokens a second of an adapter's requests that are done, decayed with rate_half_life_ns, in thousandths. */
+uint64_t fleet_tokens_milli(const struct fleet *fleet, adapter_id adapter);
+/* The replica that is up and merged for this version of the adapter; false: none. */
+bool fleet_merged(const struct fleet *fleet, adapter_id adapter, replica_id *ret_replica);
 
 #endif

@@ -106,6 +106,7 @@ static void check_totals(const struct jobs *jobs)
             if (jobs->jobs[slot].state == JOB_PENDING && jobs->jobs[slot].class != NONE_INDEX && jobs->jobs[slot].base == base)
                 work_ns += (uint128)(uint64_t)jobs->jobs[slot].remaining_ns * jobs->jobs[slot].gpus;
         check(work_ns == jobs->bases[base].work_ns);
+        check((jobs->bases[base].failures == 0) == (jobs->bases[base].retry_at_ns == 0));
     }
 }
 
@@ -132,6 +133,9 @@ uint64_t jobs_digest(const struct jobs *jobs)
     digest = hash_fold(digest, ledger_digest(jobs->ledger));
     digest = hash_fold(digest, (uint64_t)jobs->claimers_count << 32 | jobs->reserved_count);
     digest = hash_fold(digest, (uint64_t)jobs->wakeup_at_ns);
+    for (uint32_t base = 0; base < jobs->config.bases_max; base++)
+        if (jobs->bases[base].failures > 0)
+            digest = hash_fold(digest, (uint64_t)jobs->bases[base].retry_at_ns << 8 | jobs->bases[base].failures);
     digest = serve_digest(jobs, digest);
     for (uint32_t i = 0; i < jobs->tenants_count; i++)
         for (uint32_t at = jobs->tenants[jobs->tenants_active[i]].classes; at != NONE_INDEX; at = jobs->classes[at].tenant_next)

@@ -1,6 +1,6 @@
-/* What the job scheduler keeps. Only its own files include it: jobs.c (a job's life), hold.c (what a claim on GPUs changes),
- * pending.c (who waits, in what order), cycle.c (who starts), reclaim.c (who is stopped for whom), reserve.c (gangs and
- * backfill), serve.c (replicas among the jobs), jobs_views.c, jobs_check.c. */
+/* What the job scheduler keeps. Only its own files include it: jobs.c (a job's life), jobs_capacity.c (what it stands on), hold.c
+ * (what a claim on GPUs changes), pending.c (who waits, in what order), cycle.c (who starts), reclaim*.c (who is stopped for
+ * whom), reserve.c (gangs and backfill), serve.c (replicas among the jobs), jobs_views.c, jobs_check.c. */
 #ifndef FLEET_JOBS_STATE_H
 #define FLEET_JOBS_STATE_H
 
@@ -109,7 +109,9 @@ struct known_base {
     uint128 work_ns;            /* GPU time queued for it */
     uint64_t bytes;
     int64_t load_ns;
+    int64_t retry_at_ns;        /* its last load failed: the next one is asked for from then on */
     uint16_t gpus;
+    uint8_t failures;           /* loads that failed since one came */
     bool known;
 };
 
@@ -215,6 +217,8 @@ struct devices_ask ask_of(const struct jobs *jobs, const struct job *job);
 uint32_t flavors_of(const struct jobs *jobs, uint16_t flags);
 /* Does the work queued for the base pay for a load? */
 bool base_pays(const struct jobs *jobs, uint16_t base);
+/* It could not be loaded a while ago: nobody asks for it yet, but for a slice, whose base is its own. Then it wakes the core. */
+bool base_waits(struct jobs *jobs, const struct job *job);
 /* Or may this job have one all the same? */
 bool load_pays(const struct jobs *jobs, const struct job *job);
 
@@ -256,9 +260,22 @@ uint64_t serve_digest(const struct jobs *jobs, uint64_t digest);
 /* jobs.c */
 void jobs_enter(struct jobs *jobs, int64_t at_ns, uint64_t *said, struct fleet_commands *out);
 void jobs_leave(struct jobs *jobs);
-bool jobs_closed(const struct jobs *jobs, const struct devices_place *place);
 void jobs_after_release(struct jobs *jobs);
+/* Off its GPUs and back at its place in the queue. */
+void job_requeue(struct jobs *jobs, uint32_t slot);
 void job_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason, int64_t by_ns);
+
+/* jobs_capacity.c: events, and what is left of them */
+void base_known(struct jobs *jobs, const struct fleet_event *event);
+void base_loaded(struct jobs *jobs, const struct fleet_event *event);
+void tenant_known(struct jobs *jobs, const struct fleet_event *event);
+void gpus_up(struct jobs *jobs, const struct fleet_event *event);
+void gpus_notice(struct jobs *jobs, const struct fleet_event *event);
+void gpus_gone(struct jobs *jobs, const struct fleet_event *event);
+/* A GPU of the place takes no more work. */
+bool jobs_closed(const struct jobs *jobs, const struct devices_place *place);
+/* Whoever is on GPUs that will be gone is stopped, as far as there is room for commands. */
+void jobs_leave_closed(struct jobs *jobs);
 
 /* reclaim.c */
 void claims_run(struct jobs *jobs, uint32_t only_class);
@@ -274,6 +291,7 @@ void claim_release_victims(struct jobs *jobs, uint32_t slot);
 void claim_forget(struct jobs *jobs, uint32_t slot);
 /* Something has changed that may make stopping somebody possible. */
 void claims_hope(struct jobs *jobs);
+void claims_hope_at(struct jobs *jobs, int64_t at_ns);
 
 /* reserve.c */
 void reserve_run(struct jobs *jobs);

@@ -29,6 +29,8 @@ static enum job_wait wait_of(const struct jobs *jobs, const struct job *job)
     if (!has_quota(jobs, job))
         return JOB_WAIT_QUOTA;
     kind = &jobs->kinds[jobs->shapes[jobs->classes[job->class].shape].kind];
+    if (kind->wait == JOB_WAIT_CAPACITY && job->isolation != ISOLATION_MIG && jobs->at_ns < jobs->bases[job->base].retry_at_ns)
+        return JOB_WAIT_BASE_FAILED;
     if (kind->wait != JOB_WAIT_ORDER || jobs->cycle_due)
         return (enum job_wait)kind->wait;
     /* A place there is: it takes more quota than the least, or a load that does not pay yet. */

@@ -45,10 +45,37 @@ uint64_t rate_now(const struct rate *rate, uint64_t epoch)
     return (uint64_t)(((uint128)rate->value * decay[epochs % RATE_EPOCHS]) >> 32) >> epochs / RATE_EPOCHS;
 }
 
+void rate_add(struct rate *rate, uint64_t epoch, uint32_t count)
+{
+    uint64_t now = rate_now(rate, epoch);
+
+    rate->value = now > UINT64_MAX - count * RATE_ONE ? UINT64_MAX : now + count * RATE_ONE;
+    rate->epoch = epoch;
+}
+
 void rate_add_one(struct rate *rate, uint64_t epoch)
 {
-    rate->value = rate_now(rate, epoch) + RATE_ONE;
-    rate->epoch = epoch;
+    rate_add(rate, epoch, 1);
+}
+
+/* round(10^9 / ln 2): a counter of a steady stream holds what comes in so many half-lives. */
+#define HALF_LIVES_NANO 1442695041u
+
+/* Thousandths and seconds are divided out one by one, so that the products stay within 128 bits. */
+uint64_t rate_of_stream(const struct fleet *fleet, uint64_t per_s_milli)
+{
+    uint128 held = (uint128)per_s_milli * RATE_ONE * ((uint64_t)fleet->epoch_ns * RATE_EPOCHS) / NS_PER_S;
+
+    held = held * HALF_LIVES_NANO / (UINT64_C(1000) * NS_PER_S);
+    check(held < UINT64_MAX);
+    return (uint64_t)held;
+}
+
+uint64_t rate_stream_milli(const struct fleet *fleet, uint64_t value)
+{
+    uint128 spread = (uint128)HALF_LIVES_NANO * ((uint64_t)fleet->epoch_ns * RATE_EPOCHS) / NS_PER_S;
+
+    return (uint64_t)((uint128)value * 1000 * NS_PER_S / RATE_ONE / max_u64((uint64_t)spread, 1));
 }
 
 /* The k-th home is gained above (k - 1) lines and lost below cool_milli of that. A line is hot_share_milli of a

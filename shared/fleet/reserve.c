@@ -152,7 +152,8 @@ static void gather_gangs(struct jobs *jobs)
             struct order_rank rank;
 
             if (jobs->jobs[class->root].gpus < 2 || class->windowless == jobs->hopes || jobs->jobs[class->root].reserved ||
-                !within_own_limits(jobs, &jobs->jobs[class->root]) || !load_pays(jobs, &jobs->jobs[class->root]))
+                !within_own_limits(jobs, &jobs->jobs[class->root]) || !load_pays(jobs, &jobs->jobs[class->root]) ||
+                base_waits(jobs, &jobs->jobs[class->root]))
                 continue;
             rank = pending_rank(jobs, at, flavors_of(jobs, class->flags));
             rank.tried = class->windowless;

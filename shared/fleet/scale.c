@@ -40,7 +40,7 @@ static void take_indexes(struct fleet *fleet, uint16_t base, struct fleet_scale 
     for (uint32_t i = scale->first; i < (uint32_t)scale->first + scale->indexes; i++) {
         struct fleet_member *member = &fleet->members[i];
 
-        check(member->scale_base == NO_SCALE);
+        check(member->scale_base == NO_SCALE && member->merge_base == NO_MERGE);
         check(!fleet->replicas[i].up || fleet->replicas[i].base.value == base);
         member->scale_base = base;
         member->scale_state = fleet->replicas[i].up ? SCALE_UP : SCALE_DOWN;
@@ -399,7 +399,7 @@ void scale_check(const struct fleet *fleet)
         next_ns = min_i64(next_ns, scale->look_at_ns);
     }
     for (uint32_t i = 0; i < fleet->config.replicas_max; i++)
-        check(fleet->members[i].scale_base != NO_SCALE || !fleet->replicas[i].draining);
+        check(fleet->members[i].scale_base != NO_SCALE || !fleet->replicas[i].draining || fleet->replicas[i].merged);
     check(fleet->scale_at_ns <= next_ns);
 }
 

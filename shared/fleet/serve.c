@@ -32,13 +32,15 @@ static bool place(struct jobs *jobs, uint32_t slot)
     struct devices_ask ask = ask_of(jobs, &jobs->jobs[slot]);
     struct devices_place found;
 
+    bool may_load = !base_waits(jobs, &jobs->jobs[slot]);
+
     ask.flavors = jobs->config.serve_flavors;
-    found = devices_find(jobs->devices, &ask, true, true);
+    found = devices_find(jobs->devices, &ask, true, may_load);
     if (found.kind == PLACE_NONE && found.blocked_by_earmark && jobs->reserved_count > 0) {
         /* A gang's place in the future is not kept from serving. */
         while (jobs->reserved_count > 0)
             reserve_forget(jobs, jobs->reserved[0]);
-        found = devices_find(jobs->devices, &ask, true, true);
+        found = devices_find(jobs->devices, &ask, true, may_load);
     }
     if (found.kind == PLACE_NONE)
         return false;
@@ -67,7 +69,8 @@ void serve_run(struct jobs *jobs)
             continue;
         /* All have left, and there is no place all the same: a GPU was lost. */
         devices_unearmark(jobs->devices, slot);
-        (void)claim_for_serving(jobs, slot);
+        if (!base_waits(jobs, job))
+            (void)claim_for_serving(jobs, slot);
     }
 }
 

@@ -1,5 +1,5 @@
 /* What the fleet core keeps. Only the files of this folder include it: fleet.c (steps), rate.c (how hot an adapter is),
- * residency.c (who holds it), scale.c (how many replicas), check.c (invariants and digest). */
+ * residency.c (who holds it), scale.c (how many replicas), merge.c (who has one alone), check.c (invariants and digest). */
 #ifndef FLEET_STATE_H
 #define FLEET_STATE_H
 
@@ -16,9 +16,12 @@ struct rate {
 
 struct fleet_adapter {
     struct rate rate;
+    struct rate tokens;    /* output tokens of its requests that are done, all versions together */
     uint64_t losses_seen;  /* its GPU bits are rid of the replicas lost up to then */
     uint32_t version;      /* whose residency is tracked */
     uint32_t hosts_count;  /* bits set in its line of host_nodes */
+    uint32_t tokens_version; /* the newest that was counted */
+    uint32_t merged;       /* the replica that is, or will be, merged for it; NONE_INDEX */
     uint16_t homes;        /* >= 1; may exceed a pool that shrank, the ask takes the smaller */
     bool tracked;          /* `version` means something */
 };
@@ -35,6 +38,7 @@ struct fleet_pool {
 /* A slot of the host's table of requests; in flight iff `replica` is not NONE_INDEX. */
 struct fleet_request {
     request_id id;
+    adapter_id adapter;
     uint32_t replica;
     uint32_t prev; /* the replica's requests, a list of slots, so that its loss frees them without a search */
     uint32_t next;
@@ -47,6 +51,10 @@ struct fleet_member {
     uint32_t generation_next; /* of the next one that is asked for under this index */
     uint16_t scale_base;    /* whose index it is; NO_SCALE: nobody's */
     uint8_t scale_state;    /* enum scale_state */
+    uint8_t merge_state;    /* enum merge_state */
+    uint16_t merge_base;    /* whose index for merged replicas it is; NO_MERGE: nobody's */
+    adapter_id merged_for;  /* {0, 0} while it is down */
+    int64_t below_since_ns; /* its rate has been below the lower line since; NEVER_NS: it is not */
     bool known;             /* it was up once: `generation` is its last */
 };
 
@@ -85,6 +93,40 @@ struct fleet_scale {
     bool known;
 };
 
+#define NO_MERGE UINT16_MAX
+enum merge_state {
+    MERGE_DOWN,
+    MERGE_STARTING, /* no longer wanted when its adapter does not name it: drained when it is up */
+    MERGE_UP,
+    MERGE_DRAINING,
+    MERGE_STATE_COUNT
+};
+
+/* A base whose hot adapters get replicas of their own. */
+struct fleet_merge {
+    int64_t up_ns;
+    int64_t down_ns;
+    uint64_t up_line;         /* values of a rate of tokens */
+    uint64_t down_line;
+    uint32_t up_milli;
+    uint32_t down_milli;
+    uint32_t outstanding_max;
+    uint16_t first;
+    uint16_t indexes;         /* first .. first + indexes - 1 are its own */
+    uint16_t count;           /* of these, that may be in use */
+    uint16_t tp;
+    bool known;
+};
+
+/* An adapter above the upper line that has no replica of its own (yet). */
+struct fleet_watch {
+    adapter_id adapter;
+    int64_t above_since_ns;
+    uint16_t base;
+};
+/* Above the line an adapter would fill a replica, so they are few; the coolest is forgotten for one that is hotter. */
+#define WATCHES_MAX 64
+
 struct fleet {
     struct fleet_config config;
     int64_t at_ns;
@@ -111,6 +153,13 @@ struct fleet {
     uint16_t *scaled;               /* [bases_max] the bases that scale, in the order they were told */
     uint32_t scaled_count;
     int64_t scale_at_ns;            /* the earliest look; NEVER_NS */
+    struct fleet_merge *merges;     /* [bases_max] */
+    uint16_t *merging;              /* [bases_max] the bases that merge, in the order they were told */
+    uint32_t merging_count;
+    uint32_t watches_count;
+    struct fleet_watch watches[WATCHES_MAX]; /* no adapter twice */
+    int64_t merge_look_ns;          /* between two looks */
+    int64_t merge_at_ns;            /* the next look; NEVER_NS while nobody is watched or merged */
 };
 
 /* rate.c */
@@ -119,7 +168,11 @@ struct fleet {
 #define RATE_EPOCHS 64
 void rate_clock(struct fleet *fleet, int64_t at_ns);
 uint64_t rate_now(const struct rate *rate, uint64_t epoch);
+void rate_add(struct rate *rate, uint64_t epoch, uint32_t count);
 void rate_add_one(struct rate *rate, uint64_t epoch);
+/* The value of a counter of a steady stream; and back, rounded down. */
+uint64_t rate_of_stream(const struct fleet *fleet, uint64_t per_s_milli);
+uint64_t rate_stream_milli(const struct fleet *fleet, uint64_t value);
 /* Counts a request of the adapter and of its pool, and moves the number of homes if that crossed a line. */
 void rate_heat(struct fleet *fleet, struct fleet_adapter *adapter, struct fleet_pool *pool);
 
@@ -149,6 +202,29 @@ void scale_hear(struct fleet *fleet, const struct fleet_commands *out, uint32_t 
 bool scale_is_shared(const struct fleet *fleet, replica_id replica);
 void scale_check(const struct fleet *fleet);
 uint64_t scale_digest(const struct fleet *fleet, uint64_t digest);
+
+/* merge.c */
+void merge_event(struct fleet *fleet, const struct fleet_event *event);
+void merge_tick(struct fleet *fleet, struct fleet_commands *out);
+/* The replica of its own that takes this request; NONE_INDEX: the pool does. A newer version ends the older one's. */
+uint32_t merge_route(struct fleet *fleet, adapter_id adapter, base_id base, struct fleet_commands *out);
+/* A request of the adapter is done. */
+void merge_count(struct fleet *fleet, adapter_id adapter, base_id base, uint32_t output_tokens);
+/* True: it is merged, and stands in no pool. */
+bool merge_replica_up(struct fleet *fleet, const struct fleet_event *event);
+/* Drains it if nobody wants it any more. */
+void merge_replica_settle(struct fleet *fleet, uint32_t replica, struct fleet_commands *out);
+/* False: it was not up, its start has failed. */
+bool merge_replica_down(struct fleet *fleet, const struct fleet_event *event);
+void merge_retire(struct fleet *fleet, adapter_id adapter, struct fleet_commands *out);
+/* The adapter's counter of tokens, now. */
+uint64_t merge_heat(const struct fleet *fleet, uint32_t adapter);
+/* The replica is merged, or will be, and its adapter still has it. */
+bool merge_is_wanted(const struct fleet *fleet, uint32_t replica);
+uint32_t merge_watch_of(const struct fleet *fleet, uint32_t adapter);
+/* merge_check.c */
+void merge_check(const struct fleet *fleet);
+uint64_t merge_digest(const struct fleet *fleet, uint64_t digest);
 
 /* A report may be of an incarnation that is gone by now; such words are late, not wrong. */
 static inline bool replica_is_live(const struct fleet *fleet, replica_id id)

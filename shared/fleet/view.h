@@ -13,6 +13,7 @@ struct fleet_replica {
     node_id node;
     bool up;
     bool draining;             /* up, in no pool: what it has it finishes */
+    bool merged;               /* up, in no pool: it serves one adapter, whose weights are merged into its own */
 };
 
 struct fleet_view {

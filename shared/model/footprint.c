@@ -141,6 +141,37 @@ uint64_t footprint_adapter_bytes(const struct shape *shape, uint32_t modules, ui
     return 2 * footprint_adapter_parameters(shape, modules, rank);
 }
 
+static uint64_t pad(uint64_t value, uint64_t step)
+{
+    return div_up_u64(value, step) * step;
+}
+
+uint64_t footprint_adapter_packed_bytes(const struct shape *shape, uint32_t modules, uint32_t rank, uint32_t value_bytes)
+{
+    /* Modules that share an input stand one after the other. */
+    static const uint32_t groups[] = {1u << LORA_Q | 1u << LORA_K | 1u << LORA_V, 1u << LORA_O, 1u << LORA_GATE | 1u << LORA_UP,
+                                      1u << LORA_DOWN};
+    uint64_t row_bytes = pad(rank, 16) * value_bytes;
+    uint64_t sum = 0;
+
+    check((modules & ~LORA_ALL_LINEAR) == 0);
+    if (shape->averaged)
+        return row_bytes * footprint_adapter_parameters_per_rank(shape, modules);
+    for (size_t group = 0; group < ARRAY_COUNT(groups); group++) {
+        uint64_t inputs = 0;
+
+        for (uint32_t i = 0; i < LORA_MODULE_COUNT; i++)
+            if ((groups[group] & modules) >> i & 1) {
+                struct matrix matrix = matrix_of(shape, (enum lora_module)i);
+
+                inputs += matrix.in;
+                sum += pad(row_bytes * matrix.out, 64);
+            }
+        sum += pad(row_bytes * inputs, 64);
+    }
+    return sum * shape->layers;
+}
+
 uint64_t footprint_adapter_tensors(const struct shape *shape, uint32_t modules)
 {
     return 2 * (uint64_t)modules_count(modules) * shape->layers;

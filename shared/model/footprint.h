@@ -38,6 +38,9 @@ uint64_t footprint_adapter_parameters(const struct shape *shape, uint32_t module
  * of a mean of 13,000 is 208,000 -> 210,000 a matrix. Only of an averaged shape. */
 uint64_t footprint_adapter_parameters_rounded(const struct shape *shape, uint32_t modules, uint32_t rank);
 uint64_t footprint_adapter_bytes(const struct shape *shape, uint32_t modules, uint32_t rank); /* bf16 */
+/* What it takes in a pool of adapters, where it lies packed: the rank is padded to a multiple of 16, and every matrix begins at a multiple of
+ * 64 bytes (q, k, v share one matrix A, gate and up another). value_bytes: 2 in bf16, 4 in f32. Of an averaged shape without the 64. */
+uint64_t footprint_adapter_packed_bytes(const struct shape *shape, uint32_t modules, uint32_t rank, uint32_t value_bytes);
 uint64_t footprint_adapter_tensors(const struct shape *shape, uint32_t modules);              /* A and B a matrix */
 
 /* Activations of one serving step on one GPU: token_budget * (4 * hidden + 3 * ffn / tp) * 2 bytes. A tensor-parallel group

@@ -36,7 +36,7 @@ static void perform(void *self, const struct fleet_event *event, const struct fl
         sim->routed_to = replica_index(command->route.replica);
         if (command->reason == ROUTE_HOME)
             sim->facts.route_home++;
-        else if (command->reason != ROUTE_POLICY)
+        else if (command->reason != ROUTE_POLICY && command->reason != ROUTE_MERGED)
             sim->facts.route_overflow++;
         break;
     case FLEET_COMMAND_REFUSE:

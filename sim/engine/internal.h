@@ -17,6 +17,7 @@
 #include "workload/source.h"
 
 struct sim_jobs;
+struct serving_books;
 
 TURN(replica)
 TURN(node)
@@ -147,6 +148,7 @@ struct sim_replica {
     bool up;                      /* known to the fleet; a draining one still is */
     uint64_t ask_command;         /* the REPLICA_START or REPLICA_DRAIN to answer; 0: none */
     uint32_t generation;          /* of this stay */
+    adapter_id merged_for;        /* of this stay: whose weights are in the base's; {0, 0}: nobody's */
     int64_t held_from_ns;         /* its GPUs are its own since; while up or starting */
     int64_t up_from_ns;
     int64_t sampled_at_ns;
@@ -240,6 +242,7 @@ struct sim {
     int64_t little_at_ns;
     struct run_facts facts;
     struct sim_jobs *jobs;        /* NULL: the scenario has none; engine/jobs.h */
+    struct serving_books *serving_books;
     bool failed;                  /* the source could not go on: its message says why */
     bool journal_failed;          /* a replica's new journal could not be created: said already */
     char journal_dir[1024];       /* of this variant */
@@ -284,10 +287,25 @@ void replica_drained(struct sim_replica *replica);
 void replica_due(struct sim *sim, uint32_t index, uint64_t command);
 /* The end of the run: what those that are up held until now. */
 void replicas_finish(struct sim *sim, int64_t measured_until_ns);
+/* merge.c: replicas of an adapter's own */
+struct merge_steps merge_steps_of(const struct scenario *scenario, uint32_t pool);
+/* Tells the fleet from what traffic on they pay; those of the pool have the indexes from `first` on. */
+void merge_announce(struct sim *sim, uint32_t pool, uint32_t first);
+/* What a start takes beside the base: the adapter comes from the store, and is merged. */
+double merge_start_s(const struct sim_replica *replica);
+static inline bool replica_is_merged(const struct sim_replica *replica) { return !adapter_is_base(replica->merged_for); }
 static inline replica_id replica_id_of(const struct sim_replica *replica)
 {
     return replica_id_make(replica->generation, replica->index);
 }
+
+/* serving_books.c: what replicas cost whose GPUs are not those of jobs; nothing where no price is known */
+void serving_books_open(struct sim *sim);   /* before the first replica is up */
+void serving_books_free(struct sim *sim);   /* accepts a sim without */
+void serving_books_held(struct sim_replica *replica); /* its GPUs are its own from now on: it starts */
+void serving_books_up(struct sim_replica *replica);
+void serving_books_gone(struct sim_replica *replica);
+void serving_books_close(struct sim *sim);  /* once, at the end, into the facts */
 
 /* replica_run.c: the engine that the simulator pretends to be */
 void run_begin(struct sim_replica *replica, const struct replica_command *command);

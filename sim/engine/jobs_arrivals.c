@@ -45,15 +45,18 @@ static void shape_session(const struct sim *sim, struct sim_job *job)
         job->size_ns = min_i64(job->size_ns, job->used_ns + (int64_t)(keys->idle_timeout_s * 1e9));
 }
 
+/* An evaluation has no deadline of its own: its training had one. */
 static void fill_row(struct sim_job *job, const struct sim *sim, uint64_t ordinal)
 {
     const struct job_arrival *arrival = &job->arrival;
+    bool has_deadline = arrival->deadline_at_ns != NEVER_NS && !job->follows;
 
     job->row = (struct job_row){
         .ordinal = ordinal,
         .submitted_ns = sim->now_ns,
         .started_ns = -1,
         .ended_ns = -1,
+        .deadline_ns = has_deadline ? arrival->deadline_at_ns : 0,
         .tokens = arrival->tokens * arrival->epochs,
         .tenant = arrival->tenant,
         .kind = arrival->kind,
@@ -63,6 +66,7 @@ static void fill_row(struct sim_job *job, const struct sim *sim, uint64_t ordina
         .priority = arrival->priority,
         .stage = arrival->stage,
         .isolation = arrival->isolation,
+        .follows = job->follows,
     };
 }
 
@@ -88,6 +92,7 @@ void job_submit(struct sim *sim, const struct job_arrival *arrival, bool follows
     if (slot == NONE_INDEX) {
         job->row.outcome = JOB_OUTCOME_OVERLOAD;
         job->row.ended_ns = sim->now_ns;
+        job->row.deadline_missed = job->row.deadline_ns > 0;
         results_job(sim->results, &job->row);
         return;
     }

@@ -87,6 +87,23 @@ static void price_idle_adapter(const struct sim *sim, struct jobs_facts *facts)
         facts->idle_adapter_nano_per_month + storage_price_nano(byte_ns, nano_of(keys->host_price_per_gb_month));
 }
 
+/* Replicas on the GPUs of jobs are the platform's only claims; those on GPUs of their own come to its account. */
+static void join_serving(struct sim *sim, const struct ledger *ledger)
+{
+    struct sim_jobs *jobs = sim->jobs;
+    struct serving_bill *serving = &sim->facts.serving;
+
+    jobs->facts.bill_nano = ledger_bill(ledger) + serving->total_nano;
+    for (uint32_t part = 0; part < CHARGE_COUNT; part++)
+        jobs->cost_nano[(size_t)jobs->tenants * CHARGE_COUNT + part] += serving->cost_nano[part];
+    for (uint32_t part = 0; part <= CHARGE_LOADING; part++) {
+        int64_t nano = ledger_account(ledger, jobs->tenants, (enum charge_component)part);
+
+        serving->cost_nano[part] += nano;
+        serving->total_nano += nano;
+    }
+}
+
 void jobs_close_books(struct sim *sim)
 {
     struct sim_jobs *jobs = sim->jobs;
@@ -102,7 +119,7 @@ void jobs_close_books(struct sim *sim)
     facts->tenants_count = jobs->tenants;
     facts->flavors_count = sim->scenario->capacity_count;
     facts->cost_nano = jobs->cost_nano;
-    facts->bill_nano = ledger_bill(ledger);
+    join_serving(sim, ledger);
     price_idle_adapter(sim, facts);
     for (uint32_t i = 0; i < sim->scenario->capacity_count; i++) {
         facts->gpu_ns += jobs->flavors[i].gpu_ns;
@@ -114,7 +131,7 @@ void jobs_close_books(struct sim *sim)
     facts->base_drops = totals.base_drops;
     facts->reclaims = totals.reclaims;
     facts->preempts = totals.preempts;
-    sim->facts.serving_stops = totals.serving_stops;
+    facts->serving_stops = totals.serving_stops;
     facts->notes = job_source_notes(jobs->source);
     sim->facts.jobs = facts;
 }

@@ -109,7 +109,6 @@ static void notice(struct sim *sim, uint32_t index)
     int64_t gone_at_ns = sim->now_ns + (int64_t)(sim->scenario->capacity[node->flavor].keys.notice_s * 1e9);
 
     node->noticed = true;
-    sim->jobs->facts.notices++;
     arm(sim, index, FAULT_GONE, gone_at_ns);
     tell_gpus(sim, index, FLEET_EVENT_GPUS_NOTICE, gone_at_ns);
 }

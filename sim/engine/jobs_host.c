@@ -248,7 +248,9 @@ static void finish(struct sim *sim, uint32_t slot, enum job_outcome outcome)
 
     job->row.outcome = (uint8_t)outcome;
     job->row.ended_ns = outcome == JOB_OUTCOME_UNFINISHED ? -1 : sim->now_ns;
-    job->row.deadline_missed = job->arrival.deadline_at_ns < sim->now_ns;
+    /* One that is over and not done will not be done by then. */
+    job->row.deadline_missed = job->row.deadline_ns > 0 && (job->row.deadline_ns < sim->now_ns ||
+                                                            (outcome != JOB_OUTCOME_DONE && outcome != JOB_OUTCOME_UNFINISHED));
     results_job(sim->results, &job->row);
     if (job->stored)
         storage_remove(&jobs->storage, STORAGE_STORE, job->arrival.tenant, job->checkpoint_bytes, sim->now_ns);
@@ -267,6 +269,8 @@ static void follow_up(struct sim *sim, const struct sim_job *job)
     if (job->arrival.stage == STAGE_EVALUATE && job->follows) {
         if (job_luck(sim, job->row.ordinal, JOB_LUCK_GATE) < keys->gate_pass_share)
             job_publish(sim, job);
+        else
+            sim->jobs->facts.publish_blocked++;
         return;
     }
     if (job->arrival.stage != STAGE_TRAIN)
@@ -366,9 +370,14 @@ static void stop(struct sim *sim, const struct fleet_command *command)
 
     job->stop_command = command->id;
     job->stop_by_ns = command->job_stop.by_ns;
-    job->row.reclaims += command->reason == JOB_STOP_RECLAIM || command->reason == JOB_STOP_SHARED_POOL;
+    job->row.reclaims += command->reason == JOB_STOP_RECLAIM;
     job->row.preempts += command->reason == JOB_STOP_PREEMPT;
-    job->row.notices += command->reason == JOB_STOP_NOTICE;
+    job->row.serving_stops += command->reason == JOB_STOP_SHARED_POOL;
+    /* Without any time it is a loss, and told as such when it comes. */
+    if (command->reason == JOB_STOP_NOTICE && command->job_stop.by_ns > sim->now_ns) {
+        job->row.notices++;
+        sim->jobs->facts.notices++;
+    }
     if (job->state == SIM_JOB_STARTING) {
         job->state = SIM_JOB_LEAVING;
         arm(sim, slot, sim->now_ns);

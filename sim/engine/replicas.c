@@ -43,12 +43,14 @@ static void tell_up(struct sim_replica *replica)
 
     replica->up = replica->stayed = true;
     replica->up_from_ns = sim->now_ns;
+    serving_books_up(replica);
     memset(&event, 0, sizeof(event));
     event.kind = FLEET_EVENT_REPLICA_UP;
     event.answers = replica->ask_command;
     event.replica_up.replica = replica_id_of(replica);
     event.replica_up.node.value = (uint16_t)replica->node;
     event.replica_up.base.value = (uint16_t)sim->scenario->pools[replica->pool].base_index;
+    event.replica_up.adapter = replica->merged_for;
     replica->ask_command = 0;
     deliver(sim, &event);
 }
@@ -100,7 +102,9 @@ void replicas_announce(struct sim *sim)
             tell_up(&sim->replicas[i]);
         if (keys->replicas_max > 0)
             tell_scale(sim, p, first);
-        first += (uint32_t)pool_replicas_most(keys);
+        if (keys->merge_max > 0)
+            merge_announce(sim, p, first + (uint32_t)pool_replicas_most(keys));
+        first += (uint32_t)pool_replicas_all(keys);
     }
 }
 
@@ -118,6 +122,8 @@ static int64_t start_ns(const struct sim_replica *replica, const struct fleet_co
         seconds += weights_bytes / (double)keys->tp / keys->base_bytes_per_s;
     else if (command->replica_start.clear)
         seconds += (double)command->replica_start.bytes / scenario->scheduler.clear_bytes_per_s;
+    if (replica_is_merged(replica))
+        seconds += merge_start_s(replica);
     return (int64_t)(seconds * 1e9) + 1;
 }
 
@@ -128,8 +134,11 @@ void replica_start(struct sim *sim, const struct fleet_command *command)
     check(!replica->up && replica->ask_command == 0);
     replica->ask_command = command->id;
     replica->generation = command->replica_start.replica.value >> 16;
+    replica->merged_for = command->replica_start.adapter;
     replica->held_from_ns = sim->now_ns;
     sim->facts.replica_starts++;
+    serving_books_held(replica);
+    sim->facts.merge_starts += replica_is_merged(replica);
     if (keys_of(replica)->shared)
         replica->node = sim->pool_node_first[replica->pool] + command->replica_start.node.value;
     sim_push(sim, sim->now_ns + start_ns(replica, command), CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, command->id);
@@ -167,6 +176,7 @@ void replica_drain(struct sim *sim, const struct fleet_command *command)
     check(replica->up && replica->ask_command == 0);
     replica->ask_command = command->id;
     sim->facts.replica_drains++;
+    sim->facts.merge_drains += replica_is_merged(replica);
     memset(&event, 0, sizeof(event));
     event.at_ns = sim->now_ns;
     event.kind = REPLICA_EVENT_DRAIN;
@@ -181,13 +191,23 @@ void replica_drained(struct sim_replica *replica)
     sim_push(replica->sim, replica->sim->now_ns, CLASS_FAULT, ACTOR_REPLICA, replica->index, 0, replica->ask_command);
 }
 
+static void count_held(struct sim_replica *replica)
+{
+    struct sim *sim = replica->sim;
+    uint64_t held_ns = (uint64_t)(sim->now_ns - replica->held_from_ns);
+
+    sim->facts.serving_gpu_ns += held_ns * replica->tp;
+    if (replica_is_merged(replica))
+        sim->facts.merged_replica_ns += held_ns;
+}
+
 /* The part of [from, now] in the measured window; a warm-up that has not ended yet has no end. */
 static void count_stay(struct sim_replica *replica, int64_t measured_until_ns)
 {
     struct sim *sim = replica->sim;
     int64_t until_ns = min_i64(sim->now_ns, measured_until_ns);
 
-    sim->facts.serving_gpu_ns += (uint64_t)(sim->now_ns - replica->held_from_ns) * replica->tp;
+    count_held(replica);
     sim->facts.replica_up_ns += (double)max_i64(0, until_ns - max_i64(replica->up_from_ns, sim->facts.warmup_until_ns));
 }
 
@@ -203,6 +223,7 @@ static void end_stay(struct sim_replica *replica)
     replica->hits_before += state.cache.hits;
     replica->misses_before += state.cache.misses;
     count_stay(replica, sim->arrivals_end_ns);
+    serving_books_gone(replica);
     memset(replica->known_version, 0, ((size_t)source_adapters_max(sim->source) + 1) * sizeof(*replica->known_version));
     replica->up = false;
     memset(&event, 0, sizeof(event));
@@ -238,8 +259,8 @@ void replicas_finish(struct sim *sim, int64_t measured_until_ns)
         if (replica->up)
             count_stay(replica, measured_until_ns);
         else if (replica->ask_command != 0)
-            sim->facts.serving_gpu_ns += (uint64_t)(sim->now_ns - replica->held_from_ns) * replica->tp;
-        come_and_go = come_and_go || keys_of(replica)->replicas_max > 0 || !replica->up;
+            count_held(replica);
+        come_and_go = come_and_go || keys_of(replica)->replicas_max > 0 || keys_of(replica)->merge_max > 0 || !replica->up;
     }
     if (!come_and_go)
         sim->facts.replica_up_ns = 0;

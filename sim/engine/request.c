@@ -134,6 +134,7 @@ void request_leave(struct sim *sim, uint32_t slot, enum request_status status, u
         .tier = tier,
         .status = (uint8_t)status,
         .reason = reason,
+        .merged = request->replica != NONE_INDEX && replica_is_merged(&sim->replicas[request->replica]),
         .refuse_need = request->refuse_need,
         .refuse_have = request->refuse_have,
         .prompt_tokens = arrival.prompt_tokens,
@@ -167,11 +168,13 @@ void request_done(struct sim_replica *replica, const struct replica_command *com
     uint32_t slot = replica->request_of[request_slot(command->done.request)];
     struct sim_request *request = &replica->sim->requests[slot];
     bool cancelled = command->reason == SEQUENCE_CANCELLED;
+    /* Merged weights are in the GPU: there is nothing warmer. */
+    uint16_t tier = replica_is_merged(replica) ? TIER_GPU : command->done.tier_found;
 
     close_phase(replica, request);
     take_slot_wait(request, command->done.slot_wait_ns);
     request->output_tokens = command->done.output_tokens;
-    request_leave(replica->sim, slot, cancelled ? REQUEST_TIMEOUT : REQUEST_DONE, 0, (uint8_t)command->done.tier_found,
+    request_leave(replica->sim, slot, cancelled ? REQUEST_TIMEOUT : REQUEST_DONE, 0, (uint8_t)tier,
                 command->done.recomputed_tokens);
 }
 
@@ -280,6 +283,7 @@ static void give_to_replica(struct sim *sim, uint32_t slot)
 {
     struct sim_request *request = &sim->requests[slot];
     struct sim_replica *replica = &sim->replicas[request->replica];
+    adapter_id adapter = {0, 0};
     struct replica_event event;
 
     request->replica_slot = slots_take(&replica->slots);
@@ -288,12 +292,15 @@ static void give_to_replica(struct sim *sim, uint32_t slot)
         return;
     }
     replica->request_of[request->replica_slot] = slot;
-    tell_adapter(replica, request->arrival.adapter);
+    /* To a merged replica its adapter's requests are the base's. */
+    if (!replica_is_merged(replica))
+        adapter = request->arrival.adapter;
+    tell_adapter(replica, adapter);
     memset(&event, 0, sizeof(event));
     event.at_ns = sim->now_ns;
     event.kind = REPLICA_EVENT_REQUEST;
     event.request.request = request_id_make(request->ordinal, request->replica_slot);
-    event.request.adapter = request->arrival.adapter;
+    event.request.adapter = adapter;
     event.request.tenant = request->arrival.tenant;
     event.request.prompt_tokens = request->arrival.prompt_tokens;
     event.request.output_tokens_max = request->arrival.output_tokens_max;

@@ -311,7 +311,7 @@ static enum status setup_cores(struct sim *sim)
                 return STATUS_INVALID;
             continue;
         }
-        for (uint32_t left = (uint32_t)pool_replicas_most(keys); left > 0;) {
+        for (uint32_t left = (uint32_t)pool_replicas_all(keys); left > 0;) {
             uint32_t here = min_u32(left, per_node);
 
             sim->nodes[node_index].index = node_index;
@@ -337,11 +337,11 @@ static void count_cores(struct sim *sim)
     for (uint32_t p = 0; p < sim->scenario->pools_count; p++) {
         const struct keys_pool *keys = &sim->scenario->pools[p].keys;
         uint32_t nodes = keys->shared ? capacity_nodes(sim->scenario)
-                                      : (uint32_t)div_up_u64(pool_replicas_most(keys), replicas_per_node(keys));
+                                      : (uint32_t)div_up_u64(pool_replicas_all(keys), replicas_per_node(keys));
 
-        sim->replicas_count += (uint32_t)pool_replicas_most(keys);
+        sim->replicas_count += (uint32_t)pool_replicas_all(keys);
         sim->nodes_count += nodes;
-        sim->loads_max += (uint32_t)(pool_replicas_most(keys) * keys->loads_max);
+        sim->loads_max += (uint32_t)(pool_replicas_all(keys) * keys->loads_max);
         sim->fetches_max += (uint32_t)(nodes * keys->fetches_max);
     }
 }
@@ -393,6 +393,7 @@ enum status sim_setup(struct sim *sim)
         if (scenario->pools[sim->nodes[i].pool].keys.host_warm)
             warm_node(sim, &sim->nodes[i], &scenario->pools[sim->nodes[i].pool]);
     jobs_announce(sim);
+    serving_books_open(sim);
     replicas_announce(sim);
     return STATUS_OK;
 }
@@ -421,6 +422,7 @@ enum status sim_teardown(struct sim *sim)
         free(sim->nodes[i].fetch_flows);
     }
     jobs_close(sim);
+    serving_books_free(sim);
     source_close(sim->source);
     slots_free(&sim->slots);
     slots_free(&sim->load_slots);

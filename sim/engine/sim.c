@@ -217,6 +217,7 @@ static void gather_facts(struct sim *sim, double began_s)
     facts->digest = digest_of(sim);
     end_unfinished(sim);
     replicas_finish(sim, source_ends ? sim->last_arrival_ns : sim->arrivals_end_ns);
+    serving_books_close(sim);
     jobs_finish(sim);
     /* The measured window ends where arrivals do: at duration_s, or earlier where the source had no more. */
     facts->arrivals_end_ns = sim->arrivals_end_ns;

@@ -288,14 +288,17 @@ static void merge_lines(const struct estimate_question *question, struct estimat
     if (merge->rows == 0)
         return;
 
+    char prompts[64] = "";
     double lora_s = (double)merge->step_lora_ns * 1e-9;
     double merged_s = (double)merge->step_merged_ns * 1e-9;
     double break_even = (double)merge_break_even_milli(merge) * 1e-3;
     double carries = (double)merge_carries_milli(merge) * 1e-3;
 
+    if (question->merge_prompts > 0)
+        snprintf(prompts, sizeof(prompts), ", %g prompt tokens beside each", question->merge_prompts);
     add_value(estimate, group, "merge_step_lora_seconds", "a step of the pool", ESTIMATE_SECONDS, lora_s,
-              "%u rows, %u adapters of rank %u, %s tokens behind each", merge->rows, question->merge_adapters, question->rank,
-              whole(question->merge_context).s);
+              "%u rows, %u adapters of rank %u, %s tokens behind each%s", merge->rows, question->merge_adapters,
+              question->rank, whole(question->merge_context).s, prompts);
     add_value(estimate, group, "merge_step_merged_seconds", "... with nothing added", ESTIMATE_SECONDS, merged_s, "the same rows");
     add_value(estimate, group, "merge_break_even_tokens_per_s", "tokens/s where it pays", ESTIMATE_COUNT, break_even, "%u / %s",
               merge->rows, in_units(ESTIMATE_SECONDS, lora_s).s);

@@ -40,6 +40,7 @@ struct estimate_question {
     struct merge_steps merge; /* rows 0: not asked */
     uint32_t merge_adapters;  /* distinct ones in that step */
     uint32_t merge_context;   /* tokens that each row has behind it */
+    double merge_prompts;     /* prompt tokens computed beside them for each token */
     struct estimate_demand demands[ESTIMATE_DEMANDS_MAX];
     uint32_t demands_count;
 };

@@ -92,6 +92,36 @@ double step_time_ns(const struct step_model *model, const struct step_load *load
     return step_line_ns(&line, load->kv_tokens);
 }
 
+struct merge_steps step_merge(const struct step_model *model, const struct merge_load *load)
+{
+    double prompt_tokens = load->rows * load->prompt_ratio;
+    double prompt_length = load->context_tokens * load->prompt_ratio / (load->prompt_ratio + 0.5);
+    struct step_load step = {.rows = load->rows,
+                             .decode_rows = load->rows,
+                             .prefill_tokens = (uint32_t)(prompt_tokens + 0.5),
+                             .kv_tokens = (uint64_t)load->rows * load->context_tokens,
+                             .attention_area = prompt_tokens * prompt_length / 2};
+    struct merge_steps steps = {.rows = load->rows};
+
+    check(load->rows >= 1 && load->adapters <= load->rows);
+    steps.step_merged_ns = (int64_t)(step_time_ns(model, &step) + 0.5);
+    step.adapters = load->adapters;
+    step.adapter_bytes = load->adapters * load->adapter_bytes;
+    step.adapter_ranks = (uint64_t)load->adapters * load->rank;
+    step.rank_tokens = ((uint64_t)load->rows + step.prefill_tokens) * load->rank;
+    steps.step_lora_ns = (int64_t)(step_time_ns(model, &step) + 0.5);
+    return steps;
+}
+
+double step_merge_pass_ns(const struct gpu_profile *profile, const struct shape *shape, uint32_t tp, uint32_t rank)
+{
+    double bytes = 2.0 * (double)footprint_weights_bytes(shape) / tp;
+    double flops = 2.0 * rank * (double)footprint_parameters(shape) / tp;
+
+    return (bytes / (profile->memory_bytes_per_s * profile->weights_efficiency) +
+            flops / (profile->flops_per_s * profile->lora_flops_efficiency)) * 1e9;
+}
+
 double step_jitter(const struct step_model *model, uint64_t salt, uint64_t step)
 {
     double unit = (double)(hash_mix(salt ^ hash_mix(step)) >> 11) * 0x1p-53;

@@ -11,6 +11,7 @@
 #define HARDWARE_STEP_H
 
 #include "hardware/profile.h"
+#include "model/merge.h"
 #include "model/shape.h"
 
 enum lora_cost {
@@ -68,6 +69,21 @@ static inline double step_line_ns(const struct step_line *line, uint64_t kv_toke
 
 /* Without jitter, in ns, not rounded. */
 double step_time_ns(const struct step_model *model, const struct step_load *load);
+
+/* A pool's typical step, for model/merge.h. In the long run a step computes as many prompt tokens as its rows' answers bring
+ * with them, so they belong to it: rows * prompt_ratio, of prompts whose length follows from context and ratio (a row has its
+ * prompt and, on the mean, half its answer behind it). */
+struct merge_load {
+    uint32_t rows;           /* that decode; >= 1 */
+    uint32_t adapters;       /* distinct; <= rows */
+    uint32_t context_tokens; /* behind each row */
+    uint32_t rank;
+    uint64_t adapter_bytes;
+    double prompt_ratio;     /* prompt tokens for each output token; 0: decoding alone */
+};
+struct merge_steps step_merge(const struct step_model *model, const struct merge_load *load);
+/* Merging itself: every matrix is read, its product of two thin ones added, and written. On each GPU, in ns. */
+double step_merge_pass_ns(const struct gpu_profile *profile, const struct shape *shape, uint32_t tp, uint32_t rank);
 
 /* The jitter's factor of one step: 1 - jitter / 2 .. 1 + jitter / 2, hashed, so that it does not depend on order. */
 double step_jitter(const struct step_model *model, uint64_t salt, uint64_t step);

@@ -49,7 +49,7 @@ struct jobs_walk {
 
 static void job_add(const struct table_reader *table, uint64_t row, void *context)
 {
-    enum { SUBMITTED, STARTED, ENDED, SIZE, KIND, OUTCOME };
+    enum { SUBMITTED, STARTED, ENDED, SIZE, KIND, OUTCOME, FOLLOWS };
     const struct jobs_walk *walk = context;
     const int64_t submitted_ns = reader_integer(table, SUBMITTED, row);
     const int64_t started_ns = reader_integer(table, STARTED, row);
@@ -57,7 +57,7 @@ static void job_add(const struct table_reader *table, uint64_t row, void *contex
     const int64_t size_ns = reader_integer(table, SIZE, row);
     const uint64_t kind = reader_count(table, KIND, row);
 
-    if (submitted_ns < walk->warmup_until_ns)
+    if (submitted_ns < walk->warmup_until_ns || reader_count(table, FOLLOWS, row) != 0)
         return;
     if (started_ns >= submitted_ns) {
         histogram_add(&walk->jobs->wait_all, started_ns - submitted_ns);
@@ -256,7 +256,7 @@ free_walk:
 void extract_jobs(struct extract *extract, hid_t variant, const struct summary *summary, FILE *errors,
                   struct extracted_jobs *ret_jobs)
 {
-    static const char *const columns[] = {"submitted_ns", "started_ns", "ended_ns", "size_ns", "kind", "outcome"};
+    static const char *const columns[] = {"submitted_ns", "started_ns", "ended_ns", "size_ns", "kind", "outcome", "follows"};
     struct jobs_walk walk = {.jobs = ret_jobs, .warmup_until_ns = summary->facts.warmup_until_ns};
 
     rows_walk(extract, variant, "jobs", columns, ARRAY_COUNT(columns), errors, job_add, &walk);

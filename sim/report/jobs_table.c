@@ -55,20 +55,20 @@ static void waits_table(FILE *out, const struct summary *summaries, uint32_t cou
 
 static void costs_table(FILE *out, const struct summary *summaries, uint32_t count)
 {
-    fprintf(out, "\n%-16s%8s%33s%16s%14s%12s\n", "", "GPU-h", "stopped by", "base", "cost", "per 1M");
-    fprintf(out, "%-16s%8s%9s%9s%8s%7s%8s%8s%14s%12s\n", "variant", "redone", "reclaim", "preempt", "notice", "loss", "loads",
-            "hits", "total", "tokens");
+    fprintf(out, "\n%-16s%7s%38s%14s%14s%11s\n", "", "GPU-h", "stopped by", "base", "cost", "per 1M");
+    fprintf(out, "%-16s%7s%8s%8s%7s%8s%7s%7s%7s%14s%11s\n", "variant", "redone", "reclaim", "preempt", "notice", "serving", "loss",
+            "loads", "hits", "total", "tokens");
     for (uint32_t i = 0; i < count; i++) {
         const struct jobs_summary *jobs = &summaries[i].jobs;
 
         if (!jobs->present)
             continue;
         line_variant(out, summaries[i].variant);
-        line_cell(out, 8, cell_quantity(jobs->lost_gpu_hours));
-        fprintf(out, "%9" PRIu64 "%9" PRIu64 "%8" PRIu64 "%7" PRIu64 "%8" PRIu64 "%8" PRIu64, jobs->reclaims, jobs->preempts,
-                jobs->notices, jobs->losses, jobs->base_loads, jobs->base_hits);
+        line_cell(out, 7, cell_quantity(jobs->lost_gpu_hours));
+        fprintf(out, "%8" PRIu64 "%8" PRIu64 "%7" PRIu64 "%8" PRIu64 "%7" PRIu64 "%7" PRIu64 "%7" PRIu64, jobs->reclaims,
+                jobs->preempts, jobs->notices, jobs->serving_stops, jobs->losses, jobs->base_loads, jobs->base_hits);
         line_cell(out, 14, cell_money(jobs->cost_total_nano));
-        line_cell(out, 12, cell_price(jobs->cost_per_million_tokens));
+        line_cell(out, 11, cell_price(jobs->cost_per_million_tokens));
         fprintf(out, "\n");
     }
 }
@@ -132,6 +132,11 @@ static void counts_print(FILE *out, const struct jobs_summary *jobs)
                                      "completions, which are too low", jobs->unfinished);
         note(out, "", line);
     }
+    if (jobs->deadlines > 0) {
+        snprintf(line, sizeof(line), "%" PRIu64 " had a deadline, %" PRIu64 " of them were not done by then (%s)", jobs->deadlines,
+                 jobs->deadlines_missed, cell_percent((double)jobs->deadlines_missed / (double)jobs->deadlines).text);
+        note(out, "", line);
+    }
 }
 
 static void refusals_print(FILE *out, const struct jobs_summary *jobs)
@@ -168,22 +173,26 @@ static void name_print(FILE *out, const char *name)
     fprintf(out, "%*s", CLASS_COLUMNS - (columns < CLASS_COLUMNS ? columns : CLASS_COLUMNS - 1), "");
 }
 
+static void class_print(FILE *out, const struct job_kind_summary *class)
+{
+    if (class->submitted == 0)
+        return;
+    fprintf(out, "  ");
+    name_print(out, class->name);
+    fprintf(out, "%8" PRIu64 "%8" PRIu64 "  ", class->submitted, class->done);
+    span_cells(out, &class->wait);
+    span_cells(out, &class->completion);
+    line_cell(out, 7, cell_quantity(class->gpu_hours));
+    fprintf(out, "\n");
+}
+
 static void classes_print(FILE *out, const char *title, const struct job_kind_summary *classes, uint32_t count)
 {
     fprintf(out, "\n  %-*s%8s%26s%24s%9s\n", CLASS_COLUMNS, "", "", "wait", "completion", "GPU-h");
     fprintf(out, "  %-*s%8s%8s%10s%8s%8s%8s%8s%8s%7s\n", CLASS_COLUMNS, title, "jobs", "done", "p50", "p90", "p99", "p50", "p90",
             "p99", "held");
-    for (uint32_t i = 0; i < count; i++) {
-        if (classes[i].submitted == 0)
-            continue;
-        fprintf(out, "  ");
-        name_print(out, classes[i].name);
-        fprintf(out, "%8" PRIu64 "%8" PRIu64 "  ", classes[i].submitted, classes[i].done);
-        span_cells(out, &classes[i].wait);
-        span_cells(out, &classes[i].completion);
-        line_cell(out, 7, cell_quantity(classes[i].gpu_hours));
-        fprintf(out, "\n");
-    }
+    for (uint32_t i = 0; i < count; i++)
+        class_print(out, &classes[i]);
 }
 
 static void money_row(FILE *out, const char *name, int64_t nano, int64_t total_nano)
@@ -244,7 +253,10 @@ static void accounts_print(FILE *out, const struct jobs_summary *jobs)
     }
     if (tenants_nano != named_nano)
         money_row(out, "other tenants", tenants_nano - named_nano, jobs->cost_total_nano);
-    money_row(out, "platform", jobs_account_nano(jobs, jobs->tenants_count), jobs->cost_total_nano);
+    if (jobs->cost_serving_nano != 0)
+        money_row(out, "platform, serving", jobs->cost_serving_nano, jobs->cost_total_nano);
+    money_row(out, jobs->cost_serving_nano != 0 ? "platform, the rest" : "platform",
+              jobs_account_nano(jobs, jobs->tenants_count) - jobs->cost_serving_nano, jobs->cost_total_nano);
 }
 
 static void pool_print(FILE *out, const struct jobs_summary *jobs)
@@ -258,12 +270,31 @@ static void pool_print(FILE *out, const struct jobs_summary *jobs)
              cell_quantity(jobs->load_gpu_hours).text);
     note(out, "pool", line);
     snprintf(line, sizeof(line), "%" PRIu64 " reclaimed by their owner, %" PRIu64 " preempted by priority, %" PRIu64
-                                 " on notice, %" PRIu64 " with their GPUs", jobs->reclaims, jobs->preempts, jobs->notices,
-             jobs->losses);
+                                 " on notice, %" PRIu64 " for serving, %" PRIu64 " with their GPUs", jobs->reclaims,
+             jobs->preempts, jobs->notices, jobs->serving_stops, jobs->losses);
     note(out, "stops", line);
-    snprintf(line, sizeof(line), "%" PRIu64 " loads, %" PRIu64 " placements found theirs, %" PRIu64 " dropped; %" PRIu64
-                                 " adapters were published", jobs->base_loads, jobs->base_hits, jobs->base_drops, jobs->published);
+    snprintf(line, sizeof(line), "%" PRIu64 " loads, %" PRIu64 " placements found theirs, %" PRIu64 " dropped", jobs->base_loads,
+             jobs->base_hits, jobs->base_drops);
     note(out, "bases", line);
+}
+
+/* What became of the adapters, where they are evaluated. */
+static void adapters_print(FILE *out, const struct jobs_summary *jobs)
+{
+    char line[512];
+
+    if (jobs->published + jobs->publish_blocked > 0) {
+        snprintf(line, sizeof(line), "%" PRIu64 " adapters passed the gate, %" PRIu64 " did not; %" PRIu64 " joined the serving "
+                                     "catalogue, %" PRIu64 " replaced an earlier version, %" PRIu64 " moved to a new base, %" PRIu64
+                                     " found no room", jobs->published, jobs->publish_blocked, jobs->joined, jobs->republished,
+                 jobs->upgraded, jobs->publish_refused);
+        note(out, "published", line);
+    }
+    if (jobs->upgrade_adapters > 0) {
+        snprintf(line, sizeof(line), "%" PRIu64 " adapters were on the old base, %" PRIu64 " were given a retraining for the new one",
+                 jobs->upgrade_adapters, jobs->upgrade_jobs);
+        note(out, "upgrade", line);
+    }
 }
 
 static void fairness_print(FILE *out, const struct jobs_summary *jobs)
@@ -289,8 +320,9 @@ static void prices_print(FILE *out, const struct jobs_summary *jobs)
 {
     char line[256];
 
-    snprintf(line, sizeof(line), "%s per 1M trained tokens (%s tokens of jobs done, all costs); an adapter nobody uses: %s a month",
+    snprintf(line, sizeof(line), "%s per 1M trained tokens (%s tokens of jobs done, all costs%s); an adapter nobody uses: %s a month",
              cell_price(jobs->cost_per_million_tokens).text, cell_quantity((double)jobs->tokens_trained).text,
+             jobs->cost_serving_nano != 0 ? " but serving's" : "",
              cell_price(jobs->idle_adapter_per_month).text);
     note(out, "prices", line);
 }
@@ -302,6 +334,7 @@ void jobs_details(FILE *out, const struct jobs_summary *jobs, bool after)
     counts_print(out, jobs);
     refusals_print(out, jobs);
     classes_print(out, "kind", jobs->kinds, jobs->kinds_count);
+    class_print(out, &jobs->evaluations);
     classes_print(out, "size", jobs->sizes, JOBS_SUMMARY_SIZES);
     if (jobs->cost_nano != NULL) {
         components_print(out, jobs);
@@ -310,5 +343,6 @@ void jobs_details(FILE *out, const struct jobs_summary *jobs, bool after)
     fprintf(out, "\n");
     prices_print(out, jobs);
     pool_print(out, jobs);
+    adapters_print(out, jobs);
     fairness_print(out, jobs);
 }

@@ -26,6 +26,8 @@
     X(DONE_P90, DURATION, LESS, "completion, p90", j->completion.p90_s * 1e9)                                          \
     X(DONE_P99, DURATION, LESS, "completion, p99", j->completion.p99_s * 1e9)                                          \
     X(WITHIN, PERCENT, MORE, "done within 2 h", j->within_2h)                                                          \
+    X(DEADLINES, COUNT, NEITHER, "jobs with a deadline", j->deadlines)                                                 \
+    X(MISSED, COUNT, LESS, "not done by their deadline", j->deadlines_missed)                                          \
     X(RHO_P50, NUMBER, LESS, "completion over size (finish-time rho), median", j->rho.p50_s)                           \
     X(RHO_P99, NUMBER, LESS, "completion over size, p99", j->rho.p99_s)                                                \
     X(UNFAIR, PERCENT, LESS, "jobs above double the tenants' mean rho", j->unfair_share)                               \
@@ -40,11 +42,22 @@
     X(RECLAIMS, COUNT, NEITHER, "stopped: reclaimed by the quota's owner", j->reclaims)                                \
     X(PREEMPTS, COUNT, NEITHER, "stopped: for a higher priority", j->preempts)                                         \
     X(NOTICES, COUNT, NEITHER, "stopped: on notice", j->notices)                                                       \
+    X(SERVING_STOPS, COUNT, NEITHER, "stopped: for serving", j->serving_stops)                                         \
     X(LOSSES, COUNT, LESS, "lost with their GPUs", j->losses)                                                          \
     X(LOADS, COUNT, LESS, "bases loaded", j->base_loads)                                                               \
     X(HITS, COUNT, MORE, "placements that found their base", j->base_hits)                                             \
-    X(PUBLISHED, COUNT, NEITHER, "adapters published", j->published)                                                   \
+    X(EVALUATIONS, COUNT, NEITHER, "evaluations of trained adapters, done", j->evaluations.done)                       \
+    X(PUBLISHED, COUNT, NEITHER, "adapters that passed the gate", j->published)                                        \
+    X(BLOCKED, COUNT, NEITHER, "that did not", j->publish_blocked)                                                     \
+    X(JOINED, COUNT, NEITHER, "that joined the serving catalogue", j->joined)                                          \
+    X(REPUBLISHED, COUNT, NEITHER, "that replaced an earlier version", j->republished)                                 \
+    X(UPGRADED, COUNT, NEITHER, "that moved to a new base", j->upgraded)                                               \
+    X(NO_ROOM, COUNT, LESS, "that found no room in the catalogue", j->publish_refused)                                 \
+    X(UPGRADE_ADAPTERS, COUNT, NEITHER, "upgrade: adapters that were on the old base", j->upgrade_adapters)            \
+    X(UPGRADE_JOBS, COUNT, NEITHER, "upgrade: retrainings", j->upgrade_jobs)                                           \
     X(COST, NUMBER, LESS, "cost, currency units", (double)j->cost_total_nano / 1e9)                                    \
+    X(COST_SERVING, NUMBER, LESS, "of that, serving", (double)j->cost_serving_nano / 1e9)                              \
+    X(COST_REST, NUMBER, LESS, "of that, the rest", (double)jobs_without_serving_nano(j) / 1e9)                        \
     X(PRICE, NUMBER, LESS, "cost of a million trained tokens", j->cost_per_million_tokens)                             \
     X(IDLE_ADAPTER, NUMBER, NEITHER, "cost of an adapter nobody uses, a month", j->idle_adapter_per_month)
 
@@ -79,25 +92,48 @@ static double row_value(uint32_t row, const struct summary *summary)
     return NAN;
 }
 
-/* A burst's rows are for scenarios that describe one. */
-static bool any(const struct summary *summaries, uint32_t count, bool burst)
+static bool any(const struct summary *summaries, uint32_t count)
 {
     bool found = false;
 
     for (uint32_t v = 0; v < count; v++)
-        found |= summaries[v].jobs.present && (!burst || summaries[v].jobs.burst_described);
+        found |= summaries[v].jobs.present;
+    return found;
+}
+
+/* A burst's rows are for scenarios that describe one; those of serving, publishing, an upgrade and deadlines for those that
+ * have any. */
+static bool row_is_of(enum job_row_number row, const struct jobs_summary *jobs)
+{
+    if (row == JOB_ROW_OTHERS_P90 || row == JOB_ROW_BURST_P90)
+        return jobs->burst_described;
+    if (row == JOB_ROW_COST_SERVING || row == JOB_ROW_COST_REST)
+        return jobs->cost_serving_nano != 0;
+    if (row == JOB_ROW_DEADLINES || row == JOB_ROW_MISSED)
+        return jobs->deadlines > 0;
+    if (row == JOB_ROW_UPGRADE_ADAPTERS || row == JOB_ROW_UPGRADE_JOBS)
+        return jobs->upgrade_adapters > 0;
+    if (row >= JOB_ROW_EVALUATIONS && row <= JOB_ROW_NO_ROOM)
+        return jobs->evaluations.submitted + jobs->published + jobs->publish_blocked > 0;
+    return true;
+}
+
+static bool row_applies(enum job_row_number row, const struct summary *summaries, uint32_t count)
+{
+    bool found = false;
+
+    for (uint32_t v = 0; v < count; v++)
+        found |= summaries[v].jobs.present && row_is_of(row, &summaries[v].jobs);
     return found;
 }
 
 void page_jobs_comparison(FILE *out, const struct summary *summaries, uint32_t count)
 {
-    const bool burst = any(summaries, count, true);
-
-    if (!any(summaries, count, false))
+    if (!any(summaries, count))
         return;
     page_variants_head(out, summaries, count, 0);
     for (uint32_t row = 0; row < JOB_ROW_COUNT; row++)
-        if (burst || (row != JOB_ROW_OTHERS_P90 && row != JOB_ROW_BURST_P90))
+        if (row_applies((enum job_row_number)row, summaries, count))
             page_rows_row(out, rows, row, row_value, summaries, count);
     page_rows_end(out);
     if (count > 1)
@@ -200,6 +236,7 @@ static void classes_table(FILE *out, const struct jobs_summary *jobs)
     fputs("</tr></thead>\n<tbody>\n", out);
     for (uint32_t i = 0; i < jobs->kinds_count; i++)
         class_row(out, &jobs->kinds[i], wait_unit_ns, completion_unit_ns);
+    class_row(out, &jobs->evaluations, wait_unit_ns, completion_unit_ns);
     for (uint32_t i = 0; i < JOBS_SUMMARY_SIZES; i++)
         class_row(out, &jobs->sizes[i], wait_unit_ns, completion_unit_ns);
     fputs("</tbody></table></div>\n", out);
@@ -248,7 +285,10 @@ static void accounts_rows(FILE *out, const struct jobs_summary *jobs)
                       jobs->cost_total_nano, false);
     if (others_nano != 0)
         money_row(out, "other tenants", others_nano, jobs->cost_total_nano, false);
-    money_row(out, "platform", jobs_account_nano(jobs, jobs->tenants_count), jobs->cost_total_nano, false);
+    if (jobs->cost_serving_nano != 0)
+        money_row(out, "platform, serving", jobs->cost_serving_nano, jobs->cost_total_nano, false);
+    money_row(out, jobs->cost_serving_nano != 0 ? "platform, the rest" : "platform",
+              jobs_account_nano(jobs, jobs->tenants_count) - jobs->cost_serving_nano, jobs->cost_total_nano, false);
     free(accounts);
 }
 

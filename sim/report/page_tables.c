@@ -33,7 +33,10 @@
     X(WAITING_MAX, NUMBER, LESS, false, "requests waiting, most", s->waiting_max)                                       \
     X(PREEMPTED, COUNT, LESS, false, "requests that lost their KV memory", s->preempted_requests)                       \
     X(JAIN, NUMBER, MORE, false, "fairness between tenants (Jain, 1 is equal)", s->jain)                                \
-    X(RHO, NUMBER, NEITHER, false, "offered work over work done", s->rho)
+    X(RHO, NUMBER, NEITHER, false, "offered work over work done", s->rho)                                                \
+    X(COST, NUMBER, LESS, false, "cost of serving, currency units",                                                     \
+      s->facts.serving.known ? (double)s->facts.serving.total_nano / 1e9 : NAN)                                         \
+    X(PRICE, NUMBER, LESS, false, "cost of a million tokens served, prompts included", s->serving_cost_per_million_tokens)
 
 enum row {
 #define X(name, kind, better, percentile, label, value) ROW_##name,
@@ -67,11 +70,23 @@ static double row_value(uint32_t row, const struct summary *s)
     return NAN;
 }
 
+static bool any_priced(const struct summary *summaries, uint32_t count)
+{
+    bool found = false;
+
+    for (uint32_t v = 0; v < count; v++)
+        found |= !summaries[v].without_requests && summaries[v].facts.serving.known;
+    return found;
+}
+
 void page_comparison(FILE *out, const struct summary *summaries, uint32_t count)
 {
+    const bool priced = any_priced(summaries, count);
+
     page_variants_head(out, summaries, count, 0);
     for (uint32_t row = 0; row < ROW_COUNT; row++)
-        page_rows_row(out, rows, row, row_value, summaries, count);
+        if (priced || (row != ROW_COST && row != ROW_PRICE))
+            page_rows_row(out, rows, row, row_value, summaries, count);
     page_rows_end(out);
     if (count > 1)
         fputs("<p class=\"note\">★ marks the best of a row. Percentiles of an unstable variant are not printed: they would "
@@ -301,6 +316,17 @@ static void facts_list(FILE *out, const struct summary *summary)
     fact(out, "", "", facts->node_misses, " misses");
     fact(out, "routed home", "", facts->route_home, "");
     fact(out, "routed elsewhere", "", facts->route_overflow, "");
+    if (facts->merge_break_even_milli > 0) {
+        char hours[NUMBER_TEXT_MAX];
+
+        text_number((double)facts->merged_replica_ns / 3600e9, hours);
+        fact(out, "merged weights", "pay from ", (facts->merge_break_even_milli + 500) / 1000, 
+             " output tokens/s of one adapter on (first pool)");
+        fact(out, "", "", facts->merge_starts, " starts");
+        fact(out, "", "", facts->merge_drains, " drains");
+        fprintf(out, "<dt></dt><dd>%s replica-hours</dd>\n", hours);
+        fact(out, "", "", summary->merged_requests, " requests completed by them");
+    }
     fprintf(out, "<dt>engine steps</dt><dd>%s in %s plans</dd>\n", steps, runs);
     fprintf(out, "<dt>Little's law</dt><dd>%s</dd>\n",
             facts->partial || summary->unfinished > 0 ? "not checked, as requests were left unfinished"

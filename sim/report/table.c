@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "report/cells.h"
+#include "report/cost_table.h"
 #include "report/jobs_table.h"
 #include "report/lines.h"
 #include "results/words.h"
@@ -264,6 +265,28 @@ static void use_print(FILE *out, const struct summary *summary)
             cell_ratio(summary->jain).text, summary->tenants_served);
 }
 
+/* Beside a variant that merges, the others say what they held, too: that is what merging is to save. */
+static void merged_print(FILE *out, const struct summary *summary)
+{
+    const struct run_facts *facts = &summary->facts;
+
+    fprintf(out, LABEL "replicas held %s GPU-hours\n", "serving", cell_quantity((double)facts->serving_gpu_ns / 3600e9).text);
+    if (facts->merge_break_even_milli == 0)
+        return;
+    fprintf(out, LABEL "break-even %.0f output tokens/s of one adapter; %" PRIu64 " starts, %" PRIu64 " drains,\n%*s%s replica-hours; "
+            "%s of completed requests\n", "merged", (double)facts->merge_break_even_milli * 1e-3, facts->merge_starts,
+            facts->merge_drains, LABEL_COLUMNS, "", cell_quantity((double)facts->merged_replica_ns / 3600e9).text,
+            cell_percent((double)summary->merged_requests / (double)summary->completed).text);
+}
+
+static bool merges(const struct summary *summaries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (summaries[i].facts.merge_break_even_milli > 0)
+            return true;
+    return false;
+}
+
 static void run_print(FILE *out, const struct summary *summary)
 {
     const struct run_facts *facts = &summary->facts;
@@ -309,7 +332,7 @@ static void notes_print(FILE *out, const struct summary *summary)
     }
 }
 
-static void details_print(FILE *out, const struct summary *summary)
+static void details_print(FILE *out, const struct summary *summary, bool with_merges)
 {
     fprintf(out, "\n");
     line_emphasize(out, summary->variant);
@@ -327,9 +350,12 @@ static void details_print(FILE *out, const struct summary *summary)
         blame_print(out, summary);
         tiers_print(out, summary);
         use_print(out, summary);
+        if (with_merges)
+            merged_print(out, summary);
     }
     if (summary->jobs.present)
         jobs_details(out, &summary->jobs, !summary->without_requests);
+    cost_details(out, summary);
     run_print(out, summary);
     notes_print(out, summary);
 }
@@ -358,8 +384,9 @@ void report_table(FILE *out, const struct summary *summaries, uint32_t count)
     fprintf(out, ", seed %" PRIu64 "\n\n", summaries[0].seed);
     requests_table(out, summaries, count);
     jobs_table(out, summaries, count);
+    cost_table(out, summaries, count);
     for (uint32_t i = 0; i < detailed; i++)
-        details_print(out, &summaries[i]);
+        details_print(out, &summaries[i], merges(summaries, count));
     if (detailed < count)
         fprintf(out, "\n%u more variants are told in detail by --json and --report.\n", count - detailed);
 }

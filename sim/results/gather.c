@@ -36,10 +36,12 @@ struct gather {
     uint64_t good;
     uint64_t preempted_requests;
     uint64_t recomputed_tokens;
+    uint64_t merged_requests;
     struct histogram histograms[CLASS_COUNT][METRIC_COUNT]; /* ALL is merged at the end */
     struct blame_step blame[BLAME_STEPS];
     /* Of all. */
     struct flow_record flow;
+    uint64_t tokens_served;
     struct sample_totals sampled;
     uint32_t replicas_count;
     uint32_t tenants_count;
@@ -178,6 +180,7 @@ static void completed_add(struct gather *gather, const struct request_row *row)
     gather->tier_count[row->tier]++;
     gather->preempted_requests += row->recomputed_tokens > 0;
     gather->recomputed_tokens += row->recomputed_tokens;
+    gather->merged_requests += row->merged;
     gather->good += (gather->slo_ttft_ns == 0 || ttft_ns <= gather->slo_ttft_ns) &&
                     (gather->slo_tpot_ns == 0 || tpot_ns <= gather->slo_tpot_ns) &&
                     (gather->slo_e2e_ns == 0 || e2e_ns <= gather->slo_e2e_ns);
@@ -201,6 +204,8 @@ void gather_request(struct gather *gather, const struct request_row *row)
 {
     row_check(gather, row);
     flow_add(&gather->flow, row);
+    if (row->status == REQUEST_DONE)
+        gather->tokens_served += (uint64_t)row->prompt_tokens + row->output_tokens;
     /* Requests are numbered by arrival, so this is the later of the two ends of the warm-up. */
     if (row->at_ns < gather->warmup_ns || row->ordinal < gather->warmup_requests)
         return;
@@ -382,6 +387,21 @@ static void counts_fill(const struct gather *gather, struct summary *summary)
     summary->good = gather->good;
     summary->preempted_requests = gather->preempted_requests;
     summary->recomputed_tokens = gather->recomputed_tokens;
+    summary->merged_requests = gather->merged_requests;
+}
+
+/* As the bill is of the whole run, so are the tokens. */
+static void serving_fill(const struct gather *gather, struct summary *summary)
+{
+    const struct serving_bill *bill = &summary->facts.serving;
+    int64_t sum_nano = 0;
+
+    for (uint32_t component = 0; component < CHARGE_COUNT; component++)
+        sum_nano += bill->cost_nano[component];
+    check(sum_nano == bill->total_nano);
+    summary->tokens_served = gather->tokens_served;
+    summary->serving_cost_per_million_tokens =
+        bill->known ? part_of((double)bill->total_nano / 1e9, (double)gather->tokens_served / 1e6) : NAN;
 }
 
 /* Adds whole lines; the last one that does not fit is left out with those after it. */
@@ -447,6 +467,7 @@ void gather_summary(const struct gather *gather, const struct run_facts *facts, 
     blame_fill(gather, summary);
     measured = flow_between(&gather->flow, from_ns, until_ns);
     rates_fill(gather, &measured, summary);
+    serving_fill(gather, summary);
     fairness_fill(gather, summary);
 }
 

@@ -19,6 +19,7 @@
     X(I64, submitted_ns, "ns", "submitted")                                                                     \
     X(I64, started_ns, "ns", "computed first; -1: never")                                                       \
     X(I64, ended_ns, "ns", "end, whatever it was; -1: unfinished")                                              \
+    X(I64, deadline_ns, "ns", "when it should be done; 0: no deadline")                                         \
     X(I64, size_ns, "ns", "what it would have taken alone on its GPUs, without stops")                          \
     X(I64, held_gpu_ns, "GPU ns", "of its claims, all attempts")                                                \
     X(I64, compute_gpu_ns, "GPU ns", "of these, computing")                                                     \
@@ -40,10 +41,12 @@
     X(U8, reason, "1", "of a refusal: an index into reason_names")                                              \
     X(U8, base_hit, "1", "1: its first placement found its base")                                               \
     X(U8, deadline_missed, "1", "1: it had a deadline and was not done by then")                                \
+    X(U8, follows, "1", "1: the evaluation of a training that ended; no job that somebody submitted")           \
     X(U32, attempts, "1", "placements")                                                                         \
     X(U32, reclaims, "1", "times it was stopped because its tenant had borrowed")                               \
     X(U32, preempts, "1", "times it was stopped for a job of higher priority")                                  \
     X(U32, notices, "1", "times it was stopped because its GPUs would be gone")                                 \
+    X(U32, serving_stops, "1", "times it was stopped because serving needed its GPUs")                          \
     X(U32, losses, "1", "times its GPUs went from under it")
 
 #define PLACEMENT_COLUMNS(X)                                                                \

@@ -26,6 +26,7 @@ struct job_row {
     int64_t submitted_ns;
     int64_t started_ns;         /* it computed first; -1: never */
     int64_t ended_ns;           /* -1: unfinished */
+    int64_t deadline_ns;        /* an instant; 0: none */
     int64_t size_ns;            /* alone on its GPUs, without stops: what it would have taken */
     int64_t held_gpu_ns;        /* GPU time of its claims, all attempts */
     int64_t compute_gpu_ns;     /* of that, it computed */
@@ -46,11 +47,13 @@ struct job_row {
     uint8_t outcome;            /* enum job_outcome */
     uint8_t reason;             /* enum job_refuse_reason */
     bool base_hit;              /* its first placement found its base */
-    bool deadline_missed;
+    bool deadline_missed;       /* it has one, and was not done by then */
+    bool follows;               /* the evaluation of a training that ended: counted apart */
     uint32_t attempts;
     uint32_t reclaims;          /* times it was stopped, by reason */
     uint32_t preempts;
     uint32_t notices;
+    uint32_t serving_stops;
     uint32_t losses;            /* times its GPUs went from under it */
 };
 
@@ -108,7 +111,7 @@ struct jobs_facts {
     uint32_t tenants_count;
     uint32_t flavors_count;
     const int64_t *cost_nano;   /* [tenants_count + 1][CHARGE_COUNT]: the last line is the platform */
-    int64_t bill_nano;          /* the sum of all of them, exactly */
+    int64_t bill_nano;          /* the sum of all of them, exactly; what serving costs is among them */
     uint128 gpu_ns;             /* GPU time that was up, in all */
     uint128 claimed_gpu_ns;     /* of that, with a claim */
     uint128 computing_gpu_ns;   /* of that, computing */
@@ -117,12 +120,14 @@ struct jobs_facts {
     uint64_t base_loads;
     uint64_t base_hits;
     uint64_t base_drops;
-    uint64_t reclaims;
+    uint64_t reclaims;          /* stops of jobs, by reason */
     uint64_t preempts;
     uint64_t notices;
+    uint64_t serving_stops;
     uint64_t losses;
     /* Adapters that passed the gate; of them, joined, republished and upgraded are served, the others are not. */
     uint64_t published;
+    uint64_t publish_blocked;   /* evaluated, and did not pass */
     uint64_t joined;            /* the serving catalogue, as new ones */
     uint64_t republished;       /* as a new version of an earlier one */
     uint64_t upgraded;          /* as a version for the new base */

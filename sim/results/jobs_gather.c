@@ -48,7 +48,10 @@ struct jobs_gather {
     struct histogram burst_wait;
     struct job_class kinds[JOBS_SUMMARY_KINDS];
     struct job_class sizes[JOBS_SUMMARY_SIZES];
+    struct job_class evaluations;
     uint32_t kinds_count;
+    uint64_t deadlines;
+    uint64_t deadlines_missed;
     /* Of all. */
     uint64_t tokens_trained;
     char base_names[JOBS_SUMMARY_BASES][64];
@@ -93,6 +96,7 @@ static void names_take(struct jobs_gather *gather, const struct scenario *scenar
         class_init(&gather->kinds[i], scenario->job_kinds[i].keys.name);
     }
     gather->kinds_count = scenario->job_kinds_count;
+    class_init(&gather->evaluations, "evaluations");
     for (uint32_t i = 0; i < JOBS_SUMMARY_SIZES; i++)
         class_init(&gather->sizes[i], sizes[i].name);
     for (uint32_t i = 0; i < scenario->capacity_count; i++)
@@ -142,6 +146,7 @@ static void row_check(const struct jobs_gather *gather, const struct job_row *ro
     check(row->reason < JOB_REFUSE_COUNT);
     check(row->tenant < TENANTS_MAX);
     check(row->size_ns >= 0);
+    check(row->deadline_ns > 0 || !row->deadline_missed);
     check(row->held_gpu_ns >= 0);
     check(row->lost_gpu_ns >= 0);
     check(row->checkpoint_gpu_ns >= 0);
@@ -229,9 +234,45 @@ static void refusal_add(struct jobs_gather *gather, const struct job_row *row)
         *worst = (struct job_refusal){row->refuse_need, row->refuse_have};
 }
 
+/* Evaluations that follow a training are part of its life: what they hold is held, and the rest is told apart. */
+static void evaluation_add(struct jobs_gather *gather, const struct job_row *row)
+{
+    struct job_class *class = &gather->evaluations;
+
+    class->submitted++;
+    class->held_gpu_ns += (uint64_t)row->held_gpu_ns;
+    if (row->started_ns >= 0)
+        histogram_add(&class->wait, row->started_ns - row->submitted_ns);
+    if (row->outcome != JOB_OUTCOME_DONE)
+        return;
+    class->done++;
+    histogram_add(&class->completion, row->ended_ns - row->submitted_ns);
+}
+
+static void submitted_add(struct jobs_gather *gather, const struct job_row *row, struct job_tenant_totals *tenant)
+{
+    struct job_class *kind = &gather->kinds[row->kind];
+    struct job_class *size = size_class(gather, gpu_time_ns(row->size_ns, row->gpus));
+
+    gather->submitted++;
+    gather->by_outcome[row->outcome]++;
+    gather->deadlines += row->deadline_ns > 0;
+    gather->deadlines_missed += row->deadline_missed;
+    kind->submitted++;
+    size->submitted++;
+    tenant->submitted++;
+    kind->held_gpu_ns += (uint64_t)row->held_gpu_ns;
+    size->held_gpu_ns += (uint64_t)row->held_gpu_ns;
+    if (row->outcome == JOB_OUTCOME_REFUSED)
+        refusal_add(gather, row);
+    if (row->started_ns >= 0)
+        wait_add(gather, row, kind, size, tenant);
+    if (row->outcome == JOB_OUTCOME_DONE)
+        done_add(gather, row, kind, size, tenant);
+}
+
 void jobs_gather_job(struct jobs_gather *gather, const struct job_row *row)
 {
-    struct job_class *kind, *size;
     struct job_tenant_totals *tenant;
 
     row_check(gather, row);
@@ -239,27 +280,16 @@ void jobs_gather_job(struct jobs_gather *gather, const struct job_row *row)
         gather->tokens_trained += row->tokens;
     if (row->submitted_ns < gather->warmup_ns)
         return;
-    kind = &gather->kinds[row->kind];
-    size = size_class(gather, gpu_time_ns(row->size_ns, row->gpus));
     tenant = tenant_of(gather, row->tenant);
-    gather->submitted++;
-    gather->by_outcome[row->outcome]++;
-    kind->submitted++;
-    size->submitted++;
-    tenant->submitted++;
     gather->held_gpu_ns += (uint64_t)row->held_gpu_ns;
-    kind->held_gpu_ns += (uint64_t)row->held_gpu_ns;
-    size->held_gpu_ns += (uint64_t)row->held_gpu_ns;
     tenant->held_gpu_ns += (uint64_t)row->held_gpu_ns;
     gather->lost_gpu_ns += (uint64_t)row->lost_gpu_ns;
     gather->checkpoint_gpu_ns += (uint64_t)row->checkpoint_gpu_ns;
     gather->load_gpu_ns += (uint64_t)row->load_gpu_ns;
-    if (row->outcome == JOB_OUTCOME_REFUSED)
-        refusal_add(gather, row);
-    if (row->started_ns >= 0)
-        wait_add(gather, row, kind, size, tenant);
-    if (row->outcome == JOB_OUTCOME_DONE)
-        done_add(gather, row, kind, size, tenant);
+    if (row->follows)
+        evaluation_add(gather, row);
+    else
+        submitted_add(gather, row, tenant);
 }
 
 static struct span span_of(const struct histogram *histogram, double one)
@@ -343,8 +373,9 @@ static void fairness_fill(const struct jobs_gather *gather, struct jobs_summary 
 }
 
 /* The accounts are copied, and the total is their sum: exact, or the run stops here. */
-static void money_fill(const struct jobs_gather *gather, const struct jobs_facts *facts, struct jobs_summary *summary)
+static void money_fill(const struct jobs_gather *gather, const struct run_facts *run, struct jobs_summary *summary)
 {
+    const struct jobs_facts *facts = run->jobs;
     const size_t cells = ((size_t)facts->tenants_count + 1) * CHARGE_COUNT;
     uint128 paid_nano = 0;
     uint128 credited_nano = 0;
@@ -362,8 +393,9 @@ static void money_fill(const struct jobs_gather *gather, const struct jobs_facts
     check(summary->cost_nano != NULL);
     memcpy(summary->cost_nano, facts->cost_nano, cells * sizeof(*summary->cost_nano));
     summary->cost_total_nano = facts->bill_nano;
+    summary->cost_serving_nano = run->serving.total_nano;
     summary->tokens_trained = gather->tokens_trained;
-    summary->cost_per_million_tokens = part_of((double)facts->bill_nano / 1e9, (double)gather->tokens_trained / 1e6);
+    summary->cost_per_million_tokens = part_of((double)jobs_without_serving_nano(summary) / 1e9, (double)gather->tokens_trained / 1e6);
     summary->idle_adapter_per_month = (double)facts->idle_adapter_nano_per_month / 1e9;
     summary->idle_adapter_host_per_month = (double)facts->idle_adapter_host_nano_per_month / 1e9;
     if (facts->tenant_names == NULL)
@@ -390,6 +422,8 @@ static void counts_fill(const struct jobs_gather *gather, struct jobs_summary *s
     summary->refused = gather->by_outcome[JOB_OUTCOME_REFUSED];
     summary->overload = gather->by_outcome[JOB_OUTCOME_OVERLOAD];
     summary->unfinished = gather->by_outcome[JOB_OUTCOME_UNFINISHED];
+    summary->deadlines = gather->deadlines;
+    summary->deadlines_missed = gather->deadlines_missed;
     memcpy(summary->refused_by_reason, gather->by_reason, sizeof(summary->refused_by_reason));
     memcpy(summary->refused_worst, gather->refused_worst, sizeof(summary->refused_worst));
     memcpy(summary->base_names, gather->base_names, sizeof(summary->base_names));
@@ -408,11 +442,13 @@ static void facts_fill(const struct jobs_facts *facts, struct jobs_summary *summ
     summary->reclaims = facts->reclaims;
     summary->preempts = facts->preempts;
     summary->notices = facts->notices;
+    summary->serving_stops = facts->serving_stops;
     summary->losses = facts->losses;
     summary->base_loads = facts->base_loads;
     summary->base_hits = facts->base_hits;
     summary->base_drops = facts->base_drops;
     summary->published = facts->published;
+    summary->publish_blocked = facts->publish_blocked;
     summary->joined = facts->joined;
     summary->republished = facts->republished;
     summary->upgraded = facts->upgraded;
@@ -444,9 +480,10 @@ void jobs_gather_summary(const struct jobs_gather *gather, const struct run_fact
     summary->load_gpu_hours = hours_of(gather->load_gpu_ns);
     classes_fill(gather->kinds, gather->kinds_count, summary->kinds);
     summary->kinds_count = gather->kinds_count;
+    classes_fill(&gather->evaluations, 1, &summary->evaluations);
     classes_fill(gather->sizes, JOBS_SUMMARY_SIZES, summary->sizes);
     fairness_fill(gather, summary);
-    money_fill(gather, facts->jobs, summary);
+    money_fill(gather, facts, summary);
 }
 
 uint32_t jobs_gather_tenants_count(const struct jobs_gather *gather)

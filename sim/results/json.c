@@ -179,8 +179,10 @@ void summary_json(FILE *out, const struct summary *summary)
     json_put(object, "seed", json_count(summary->seed));
     json_put(object, "saturated", json_boolean(summary->saturated));
     json_put(object, "measured_s", json_number(summary->measured_s));
-    if (!summary->without_requests)
+    if (!summary->without_requests) {
         requests_set(object, summary);
+        serving_json(object, &summary->facts.serving);
+    }
     if (summary->jobs.present)
         jobs_json(object, &summary->jobs);
     facts_set(object, &summary->facts);

@@ -1,6 +1,5 @@
 /* The jobs of a variant as JSON. Money is strings of digits, since a double cannot hold it: the accounts add up to the total
  * to the last digit. */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "results/jobs_words.h"
@@ -16,6 +15,8 @@
     X(COUNT, "jobs_refused", refused)                           \
     X(COUNT, "jobs_overload", overload)                         \
     X(COUNT, "jobs_unfinished", unfinished)                     \
+    X(COUNT, "jobs_with_deadline", deadlines)                   \
+    X(COUNT, "deadlines_missed", deadlines_missed)              \
     X(REAL, "jobs_measured_days", days)                         \
     X(REAL, "gpu_hours_per_day", gpu_hours_per_day)             \
     X(REAL, "held_gpu_hours_per_day", held_gpu_hours_per_day)   \
@@ -34,11 +35,13 @@
     X(COUNT, "reclaims", reclaims)                              \
     X(COUNT, "preempts", preempts)                              \
     X(COUNT, "notices", notices)                                \
+    X(COUNT, "serving_stops", serving_stops)                    \
     X(COUNT, "losses", losses)                                  \
     X(COUNT, "base_loads", base_loads)                          \
     X(COUNT, "base_hits", base_hits)                            \
     X(COUNT, "base_drops", base_drops)                          \
     X(COUNT, "adapters_published", published)                   \
+    X(COUNT, "adapters_blocked", publish_blocked)               \
     X(COUNT, "adapters_joined", joined)                         \
     X(COUNT, "adapters_republished", republished)               \
     X(COUNT, "adapters_upgraded", upgraded)                     \
@@ -67,21 +70,25 @@ static json_t *span_json(const struct span *span)
     return object;
 }
 
+static json_t *class_json(const struct job_kind_summary *class)
+{
+    json_t *object = json_object();
+
+    json_put(object, "name", json_text(class->name));
+    json_put(object, "submitted", json_count(class->submitted));
+    json_put(object, "done", json_count(class->done));
+    json_put(object, "held_gpu_hours", json_number(class->gpu_hours));
+    json_put(object, "wait_s", span_json(&class->wait));
+    json_put(object, "completion_s", span_json(&class->completion));
+    return object;
+}
+
 static json_t *classes_json(const struct job_kind_summary *classes, uint32_t count)
 {
     json_t *array = json_array();
 
-    for (uint32_t i = 0; i < count; i++) {
-        json_t *object = json_object();
-
-        json_put(object, "name", json_text(classes[i].name));
-        json_put(object, "submitted", json_count(classes[i].submitted));
-        json_put(object, "done", json_count(classes[i].done));
-        json_put(object, "held_gpu_hours", json_number(classes[i].gpu_hours));
-        json_put(object, "wait_s", span_json(&classes[i].wait));
-        json_put(object, "completion_s", span_json(&classes[i].completion));
-        check(json_array_append_new(array, object) == 0);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        check(json_array_append_new(array, class_json(&classes[i])) == 0);
     return array;
 }
 
@@ -107,14 +114,6 @@ static json_t *refusals_json(const struct jobs_summary *jobs)
     return array;
 }
 
-static json_t *digits_json(int64_t nano)
-{
-    char digits[24];
-
-    snprintf(digits, sizeof(digits), "%" PRId64, nano);
-    return json_string(digits);
-}
-
 /* By the tenant's number, and "platform"; accounts that stayed empty are left out. Names are no keys: two may be alike. */
 static void accounts_set(json_t *object, const struct jobs_summary *jobs)
 {
@@ -128,11 +127,11 @@ static void accounts_set(json_t *object, const struct jobs_summary *jobs)
         if (nano == 0)
             continue;
         snprintf(number, sizeof(number), "%u", i);
-        json_put(costs, number, digits_json(nano));
+        json_put(costs, number, json_digits(nano));
         if (jobs->tenant_names != NULL && jobs->tenant_names[i] != NULL)
             json_put(names, number, json_text(jobs->tenant_names[i]));
     }
-    json_put(costs, "platform", digits_json(jobs_account_nano(jobs, jobs->tenants_count)));
+    json_put(costs, "platform", json_digits(jobs_account_nano(jobs, jobs->tenants_count)));
     json_put(object, "cost_by_tenant_nano", costs);
     if (jobs->tenant_names != NULL)
         json_put(object, "tenant_names", names);
@@ -145,7 +144,7 @@ static json_t *components_json(const struct jobs_summary *jobs)
     json_t *object = json_object();
 
     for (uint32_t component = 0; component < CHARGE_COUNT; component++)
-        json_put(object, charge_word(component), digits_json(jobs_component_nano(jobs, component)));
+        json_put(object, charge_word(component), json_digits(jobs_component_nano(jobs, component)));
     return object;
 }
 
@@ -157,6 +156,20 @@ static void burst_set(json_t *object, const struct jobs_summary *jobs)
     json_put(object, "burst_tenant", json_count(jobs->burst_tenant));
     json_put(object, "others_wait_s", span_json(&jobs->others_wait));
     json_put(object, "burst_wait_s", span_json(&jobs->burst_wait));
+}
+
+void serving_json(json_t *object, const struct serving_bill *bill)
+{
+    json_t *components;
+
+    json_put(object, "cost_serving_nano", bill->known ? json_digits(bill->total_nano) : json_null());
+    if (!bill->known)
+        return;
+    components = json_object();
+    for (uint32_t component = 0; component < CHARGE_COUNT; component++)
+        if (bill->cost_nano[component] != 0)
+            json_put(components, charge_word(component), json_digits(bill->cost_nano[component]));
+    json_put(object, "cost_serving_by_component_nano", components);
 }
 
 void jobs_json(json_t *object, const struct jobs_summary *jobs)
@@ -171,10 +184,12 @@ void jobs_json(json_t *object, const struct jobs_summary *jobs)
 #undef VALUE_COUNT
 #undef X
     json_put(object, "jobs_by_kind", classes_json(jobs->kinds, jobs->kinds_count));
+    json_put(object, "evaluations", class_json(&jobs->evaluations));
     json_put(object, "jobs_by_size", classes_json(jobs->sizes, JOBS_SUMMARY_SIZES));
     json_put(object, "job_refusals", refusals_json(jobs));
     burst_set(object, jobs);
-    json_put(object, "cost_total_nano", digits_json(jobs->cost_total_nano));
+    json_put(object, "cost_total_nano", json_digits(jobs->cost_total_nano));
+    json_put(object, "cost_without_serving_nano", json_digits(jobs_without_serving_nano(jobs)));
     json_put(object, "cost_by_component_nano", components_json(jobs));
     accounts_set(object, jobs);
 }

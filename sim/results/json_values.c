@@ -1,6 +1,8 @@
 #include "results/json_values.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 void json_put(json_t *object, const char *name, json_t *value)
@@ -17,6 +19,14 @@ json_t *json_number(double value)
 json_t *json_count(uint64_t value)
 {
     return json_integer((json_int_t)value);
+}
+
+json_t *json_digits(int64_t nano)
+{
+    char digits[24];
+
+    snprintf(digits, sizeof(digits), "%" PRId64, nano);
+    return json_string(digits);
 }
 
 json_t *json_text(const char *bytes)

@@ -28,6 +28,9 @@
     X(REAL, waiting_max)              \
     X(COUNT, preempted_requests)      \
     X(COUNT, recomputed_tokens)       \
+    X(COUNT, tokens_served)           \
+    X(REAL, serving_cost_per_million_tokens) \
+    X(COUNT, merged_requests)         \
     X(REAL, jain)                     \
     X(COUNT, tenants_served)          \
     X(REAL, rho)                      \
@@ -49,6 +52,10 @@
     X(serving_gpu_ns)       \
     X(replica_starts)       \
     X(replica_drains)       \
+    X(merge_break_even_milli) \
+    X(merge_starts)         \
+    X(merge_drains)         \
+    X(merged_replica_ns)    \
     X(serving_stops)
 
 /* X(name, field of struct latency). A quantile of an unstable run is no property of the fleet and is not shown. */

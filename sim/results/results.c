@@ -341,6 +341,8 @@ static bool summary_write(hid_t group, const struct summary *summary)
 #undef WRITE_REAL
 #undef WRITE_COUNT
 #undef X
+    if (facts->serving.known)
+        written = written && attribute_u64(group, "cost_serving_nano", (uint64_t)facts->serving.total_nano);
     return written && latencies_write(group, summary);
 }
 

@@ -25,6 +25,7 @@ struct request_row {
     uint8_t tier;               /* enum tier, where the adapter was found */
     uint8_t status;             /* enum request_status */
     uint8_t reason;             /* enum refuse_reason of a refusal */
+    bool merged;                /* by a replica of its adapter's own: `replica` says which; no column of the file */
     uint64_t refuse_need;       /* the refusal's arithmetic, in the unit of its sentence; no column of the file */
     uint64_t refuse_have;
     uint32_t prompt_tokens;

@@ -73,6 +73,14 @@ struct refusal {
     uint64_t have;
 };
 
+/* What serving costs: GPUs of pools of their own, and what replicas took of the GPUs of jobs. The platform pays it, of the
+ * whole run, starts and drains included; where there are jobs it is part of their bill. */
+struct serving_bill {
+    bool known;                 /* false: serving GPUs have no price, and are in no bill */
+    int64_t cost_nano[CHARGE_COUNT];
+    int64_t total_nano;         /* the sum of these, exactly */
+};
+
 /* What the engine counted. */
 struct jobs_facts;
 struct run_facts {
@@ -100,6 +108,11 @@ struct run_facts {
     uint64_t serving_gpu_ns;    /* GPU time that replicas held, starts and drains included, whole run */
     uint64_t replica_starts;
     uint64_t replica_drains;
+    struct serving_bill serving;
+    uint64_t merge_break_even_milli; /* output tokens a second, in thousandths, of the first pool that merges; 0: none does */
+    uint64_t merge_starts;      /* of replicas with merged weights; also counted above */
+    uint64_t merge_drains;
+    uint64_t merged_replica_ns; /* that they stood or were starting, whole run */
     uint64_t serving_stops;     /* jobs stopped because serving needed their GPUs */
     const char *notes;          /* of the source; copied */
     const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */
@@ -142,6 +155,9 @@ struct summary {
     double waiting_mean, waiting_max; /* at a replica */
     uint64_t preempted_requests;
     uint64_t recomputed_tokens;
+    uint64_t tokens_served;     /* of completed requests with their prompts, warm-up included, as the bill is of the whole run */
+    double serving_cost_per_million_tokens; /* of these; NaN: no price is known */
+    uint64_t merged_requests;   /* of completed: by a replica that was merged for their adapter */
     double jain;                /* over tenants: output tokens a second of their requests' time; 1: equal */
     uint64_t tenants_served;
     /* Saturation: results/saturation.h says how it is judged. */

@@ -173,6 +173,52 @@ static void check_scale(const struct checking *checking, uint32_t index)
               (unsigned long long)keys->replicas_max);
 }
 
+/* A bill of some of the GPUs would pass for one of all. */
+static void check_prices(const struct checking *checking)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct keys_pool *pools = checking->draft->values.pools;
+    uint32_t with = NONE_INDEX;
+    uint32_t without = NONE_INDEX;
+
+    for (uint32_t i = 0; i < scenario->pools_count; i++) {
+        if (pools[i].shared)
+            continue;
+        if (pool_price_per_h(&scenario->pools[i]) > 0)
+            with = i;
+        else
+            without = i;
+    }
+    if (with != NONE_INDEX && without != NONE_INDEX)
+        ERROR(checking, AT(&pools[with].price_per_h, &pools[without].price_per_h),
+              "the GPUs of pool %u have a price and those of pool %u have none, so their bill would be of a part; give each "
+              "pool a price_per_h, or none", with, without);
+}
+
+/* A base's merged replicas belong together, as it is one adapter's traffic that is looked at. */
+static void check_merge(const struct checking *checking, uint32_t index)
+{
+    const struct scenario *scenario = checking->scenario;
+    const struct keys_pool *keys = &checking->draft->values.pools[index];
+
+    if (keys->merge_max == 0)
+        return;
+    if (keys->shared)
+        ERROR(checking, AT(&keys->merge_max, &keys->shared),
+              "merge_max %llu in a shared pool: merging overwrites the base, which jobs on the same GPU train on; give the hot "
+              "adapters' base a pool of its own", (unsigned long long)keys->merge_max);
+    for (uint32_t j = 0; j < scenario->pools_count; j++)
+        if (j != index && scenario->pools[j].base_index == scenario->pools[index].base_index)
+            ERROR(checking, AT(&keys->merge_max),
+                  "pool %u serves the same base: an adapter can only get a replica of its own where one pool has them all", j);
+    if (keys->merge_rows > keys->rows_max)
+        ERROR(checking, AT(&keys->merge_rows, &keys->rows_max), "merge_rows %llu is above rows_max %llu: no step has so many",
+              (unsigned long long)keys->merge_rows, (unsigned long long)keys->rows_max);
+    if (keys->merge_rows > 0 && keys->merge_adapters > keys->merge_rows)
+        ERROR(checking, AT(&keys->merge_adapters, &keys->merge_rows), "merge_adapters %llu is above merge_rows %llu",
+              (unsigned long long)keys->merge_adapters, (unsigned long long)keys->merge_rows);
+}
+
 static void check_pools(const struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -191,7 +237,8 @@ static void check_pools(const struct checking *checking)
         shares += pools[i].traffic_share;
         check_scale(checking, i);
         check_shared(checking, i);
-        replicas += pool_replicas_most(&pools[i]);
+        check_merge(checking, i);
+        replicas += pool_replicas_all(&pools[i]);
         for (uint32_t j = 0; j < i; j++) {
             if (scenario->pools[j].base_index == scenario->pools[i].base_index &&
                 pools[j].traffic_share != pools[i].traffic_share)
@@ -199,6 +246,7 @@ static void check_pools(const struct checking *checking)
                       "pools %u and %u serve the same base, so their traffic_share, which is the base's, must be equal", j, i);
         }
     }
+    check_prices(checking);
     if (shares <= 0)
         ERROR(checking, AT(&pools[0].traffic_share), "traffic_share must be above 0 for at least one pool");
     if (replicas > 1024)
@@ -377,6 +425,10 @@ static void check_upgrade(const struct checking *checking)
             ERROR(checking, AT(&pool->replicas_max, &keys->drain_by_h),
                   "pools.%u scales (replicas_max %llu), and a pool that drains by a date (upgrade.drain_by_h) must not: "
                   "its floor would bring the old base back", i, (unsigned long long)pool->replicas_max);
+        if (checking->scenario->pools[i].base_index == upgrade->from && pool->merge_max > 0)
+            ERROR(checking, AT(&pool->merge_max, &keys->drain_by_h),
+                  "pools.%u merges (merge_max %llu), and a pool that drains by a date (upgrade.drain_by_h) must not", i,
+                  (unsigned long long)pool->merge_max);
     }
     if (keys->drain_by_h > 0 && keys->drain_by_h < keys->at_h)
         ERROR(checking, AT(&keys->drain_by_h, &keys->at_h), "upgrade.drain_by_h %s is before at_h %s",

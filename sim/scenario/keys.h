@@ -99,6 +99,16 @@ struct key_list {
     X(REAL, scale_down_s, "300", 0, 1e6, NULL, "the same, before replicas drain and leave")                             \
     X(REAL, replica_start_s, "10", 0, 1e6, NULL, "process start of a replica, its base being there")                    \
     X(REAL, base_bytes_per_s, "5e9", 1, 1e30, NULL, "a starting replica reads its part of the base so fast, each GPU")  \
+    X(REAL, price_per_h, "0", 0, 1e5, NULL, "of one GPU of a pool of its own, in currency units; 0: the profile's, and without that no cost is shown") \
+    X(COUNT, merge_max, "0", 0, 1024, NULL, "adapters that may have a replica of their own at once, its weights merged with theirs; 0: none") \
+    X(REAL, merge_up_ratio, "1.1", 1, 100, NULL, "an adapter gets one above so many times the break-even, in output tokens a second") \
+    X(REAL, merge_down_ratio, "0.8", 0, 1, NULL, "and loses it below so many times the break-even")                     \
+    X(REAL, merge_up_s, "60", 0.001, 1e6, NULL, "and it has been so for so long")                                       \
+    X(REAL, merge_down_s, "300", 0.001, 1e6, NULL, "the same, before it drains and leaves")                             \
+    X(COUNT, merge_rows, "0", 0, 65536, NULL, "the break-even is that of a step with so many rows, and a merged replica has so many requests, the rest goes to the pool; 0: target_outstanding where replicas come and go, else 64, and no more than rows_max") \
+    X(COUNT, merge_adapters, "0", 0, 65534, NULL, "distinct adapters in that step; 0: one a row, as far as max_loras allows") \
+    X(COUNT, merge_context, "0", 0, 1e6, NULL, "tokens behind each of its rows; 0: a prompt and half an answer of mean length") \
+    X(REAL, merge_prompt_ratio, "-1", -1, 1e6, NULL, "prompt tokens that it computes for each output token; -1: that of the mean lengths") \
     X(FLAG, shared, "false", 0, 0, NULL, "on the GPUs of `capacity` that are serve_ok, which jobs give back when serving needs them; needs replicas_max")
 
 /* pool.step: overrides of the GPU profile's step model; -1: the profile's. */

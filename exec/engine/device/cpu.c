@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/ops/cpu/train.h"
 #include "engine/ops/cpu/work.h"
 
 static const char *config_mistake(const struct dev_config *config)
@@ -22,6 +23,8 @@ static const char *config_mistake(const struct dev_config *config)
         return "the largest LoRA rank is not a padded rank";
     if (config->threads < 1)
         return "no threads";
+    if (config->trains && config->ranks != NULL)
+        return "ranks do not train";
     if (config->kernels >= KERNELS_COUNT || !kernel_set_runs_here(config->kernels))
         return "this machine does not run that set of kernels";
     return NULL;
@@ -74,6 +77,7 @@ static void cpu_close(struct dev *dev)
         cpu_release(dev, dev->reserved + 1);
     team_close(dev->team);
     team_close(dev->solo);
+    train_memory_free(dev->train);
     free(dev->scratch);
     free(dev->u);
     free(dev->parts);
@@ -94,7 +98,8 @@ static bool dev_equip(struct dev *dev)
 
     dev->kernels = kernels_of(config->kernels);
     dev->ops = &ops_cpu;
-    dev->scratch_bytes = work_scratch_bytes(config);
+    dev->scratch_bytes = config->trains ? train_scratch_bytes(config) : work_scratch_bytes(config);
+    dev->train = config->trains ? train_memory_create(config) : NULL;
     dev->scratch = memory_of(config->threads, dev->scratch_bytes);
     dev->outputs = memory_of((size_t)config->outputs_max, (size_t)config->dims.hidden * act_bytes(config->mode));
     dev->u_stride = 3 * (int64_t)config->lora_rank_max;
@@ -102,7 +107,8 @@ static bool dev_equip(struct dev *dev)
     dev->parts = memory_of(3 * rows, sizeof(*dev->parts));
     dev->team = team_open(config->threads);
     dev->solo = team_open(1);
-    return dev->scratch != NULL && dev->outputs != NULL && dev->u != NULL && dev->parts != NULL && dev->team != NULL && dev->solo != NULL;
+    return dev->scratch != NULL && dev->outputs != NULL && dev->u != NULL && dev->parts != NULL && dev->team != NULL && dev->solo != NULL &&
+           (dev->train != NULL || !config->trains);
 }
 
 static struct dev *cpu_open(const struct dev_config *config, char *ret_error, size_t error_bytes)
@@ -129,6 +135,12 @@ static struct dev *cpu_open(const struct dev_config *config, char *ret_error, si
 static const struct ops *cpu_ops(const struct dev *dev)
 {
     return dev->ops;
+}
+
+static const struct train_ops *cpu_train_ops(const struct dev *dev)
+{
+    check(dev->config.trains);
+    return &train_ops_cpu;
 }
 
 static void cpu_put(struct dev *dev, enum lane lane, void *to_device, const void *host, size_t bytes)
@@ -218,4 +230,5 @@ const struct device device_cpu = {
     .recorded = cpu_recorded,
     .replay = cpu_replay,
     .b_in_pairs = true,
+    .train_ops = cpu_train_ops,
 };

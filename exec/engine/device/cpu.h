@@ -8,6 +8,7 @@
 struct kernels;
 struct lora_part;
 struct reserved;
+struct train_memory;
 
 struct dev {
     struct dev_config config;
@@ -23,6 +24,7 @@ struct dev {
     char *u;
     int64_t u_stride;           /* elements */
     struct lora_part *parts;    /* [3 * rows_max] */
+    struct train_memory *train; /* NULL: opened to serve */
     char *outputs;              /* act [outputs_max][hidden]: the rows that the head sees, side by side */
 };
 

@@ -24,6 +24,7 @@ struct dev_config {
     int32_t positions_max;         /* keys that a row may attend over */
     struct ranks *ranks;
     int32_t rank;
+    bool trains;                   /* room for the way back is reserved too; tp = 1 */
 };
 
 struct device {
@@ -54,6 +55,8 @@ struct device {
     void (*replay)(struct dev *dev, uint32_t graph);
     /* Whether a packed adapter's B is [r/2][out][2] in bf16. */
     bool b_in_pairs;
+    /* Of a device that was opened to train; NULL in place of the function: this kind does not. */
+    const struct train_ops *(*train_ops)(const struct dev *dev);
 };
 
 extern const struct device device_cpu;

@@ -9,15 +9,20 @@
 
 /* `directory` is an open directory, or AT_FDCWD; `shown` is the path that messages name.
  * STATUS_NOT_FOUND: there is none. STATUS_INVALID: not a regular file, a link, too large. STATUS_IO: the rest. */
-enum status file_open(int directory, const char *name, const char *shown, int *ret_file, int64_t *ret_bytes, struct refusal *refusal);
+enum status file_open(int directory, const char *name, const char *shown, int *ret_file, int64_t *ret_bytes,
+                      struct refusal *refusal);
 
-/* A private copy, so that nobody can change or cut it while it is used; free() it. `ret_bytes` may be 0: the copy then is not NULL. */
+/* A private copy, so that nobody can change or cut it while it is used; free() it. `ret_bytes` may be 0: the copy then
+ * is not NULL. */
 enum status file_read(int directory, const char *name, const char *shown, int64_t bytes_max, void **ret_data, int64_t *ret_bytes,
                       struct refusal *refusal);
 
 /* One JSON object; duplicate keys, and anything after it, are refused. json_decref() it. */
 enum status file_read_json(int directory, const char *name, const char *shown, int64_t bytes_max, json_t **ret_object,
                            struct refusal *refusal);
+
+/* Asked now and then by those who write much; false: stop, leaving nothing. */
+typedef bool file_progress(void *context, int64_t done_bytes, int64_t total_bytes);
 
 /* A new folder that appears under its name when all of it is on disk: it is made beside it under a temporary name, and renamed.
  * A name that is taken is refused at once, unless by an empty folder. */

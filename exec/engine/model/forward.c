@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/model/batch.h"
+#include "engine/model/place.h"
 #include "engine/model/shard.h"
 
 /* Device memory of one step. */
@@ -38,6 +39,7 @@ struct forward {
     float *ret_logits;
     int32_t *ret_ids;
     int32_t *row_of_output;  /* [outputs]: the caller's order -> ours */
+    int32_t outputs_before;  /* of the last step */
 };
 
 static int32_t larger(int32_t a, int32_t b)
@@ -160,39 +162,6 @@ static bool reserve_host(struct forward *forward)
 
 /* --- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static enum status put_weights(struct forward *forward)
-{
-    const struct model_weights *host = &forward->shard.weights;
-    enum status status = STATUS_OK;
-
-    forward->weights.layer = calloc((size_t)forward->dims.layers, sizeof(forward->weights.layer[0]));
-    if (forward->weights.layer == NULL)
-        return STATUS_FULL;
-#define PUT(name)                                                                                             \
-    if (status == STATUS_OK && host->name.data != NULL)                                                       \
-        status = forward->device->weight(forward->dev, &host->name, &forward->weights.name)
-    PUT(embed);
-    PUT(norm);
-    if (host->head.data == host->embed.data) /* tied: once */
-        forward->weights.head = forward->weights.embed;
-    else
-        PUT(head);
-    for (int32_t i = 0; i < forward->dims.layers; i++) {
-        PUT(layer[i].attn_norm);
-        for (int j = 0; j < 3; j++)
-            PUT(layer[i].qkv[j]);
-        PUT(layer[i].q_norm);
-        PUT(layer[i].k_norm);
-        PUT(layer[i].o);
-        PUT(layer[i].mlp_norm);
-        for (int j = 0; j < 2; j++)
-            PUT(layer[i].gate_up[j]);
-        PUT(layer[i].down);
-    }
-#undef PUT
-    return status;
-}
-
 static enum status put_angles(struct forward *forward, const struct model *model)
 {
     const size_t bytes = (size_t)forward->config.positions_max * (size_t)forward->dims.head_dim * sizeof(float);
@@ -231,8 +200,10 @@ static enum status open_parts(struct forward *forward, const struct model *model
     status = shard_open(&forward->shard, model, config->rank, config->tp);
     if (status == STATUS_OK && !(reserve(forward) && reserve_host(forward)))
         status = STATUS_FULL;
+    forward->batch.picked = forward->at.best_ids;
+    forward->batch.picked_stride = config->best;
     if (status == STATUS_OK)
-        status = put_weights(forward);
+        status = weights_place(forward->device, forward->dev, &forward->shard.weights, forward->dims.layers, &forward->weights);
     if (status == STATUS_OK)
         status = put_angles(forward, model);
     if (status == STATUS_FULL)
@@ -313,6 +284,21 @@ void forward_move(struct forward *forward, int64_t to, int64_t from, int64_t byt
 
 /* --- a step ----------------------------------------------------------------------------------------------------------------- */
 
+/* Greedy ids feed the next step on the device. */
+static void follow(struct forward *forward, const struct forward_part *parts)
+{
+    struct batch_arrays *host = &forward->host;
+
+    for (int32_t i = 0; i < host->now.sequences; i++) {
+        const struct forward_part *part = &parts[host->order[i]];
+
+        if (part->follows == 0)
+            continue;
+        check(part->rows == 1 && part->follows >= 1 && part->follows <= forward->outputs_before);
+        host->token[host->sequence[i].row] = -1 - forward->row_of_output[part->follows - 1];
+    }
+}
+
 static void put_batch(struct forward *forward)
 {
     const struct batch_arrays *host = &forward->host;
@@ -386,6 +372,8 @@ void forward_step(struct forward *forward, const struct forward_part *parts, int
     const struct batch *batch = &forward->batch;
 
     batch_fill(&forward->host, parts, count);
+    follow(forward, parts);
+    forward->outputs_before = forward->host.now.outputs;
     put_batch(forward);
     ops->embed(dev, at->x, &forward->weights.embed, batch);
     for (int32_t i = 0; i < forward->dims.layers; i++)

@@ -80,7 +80,9 @@ struct counts { int32_t rows, outputs, sequences, segments, tiles; };
 struct batch {
     struct counts max;               /* of the arrays; host memory: a grid is made for it */
     const struct counts *now;
-    const int32_t *token;            /* [rows] */
+    const int32_t *token;            /* [rows]; -1 - n: the best id of output n of the step before, as pick left it on the device */
+    const int32_t *picked;           /* [outputs][picked_stride]: that; NULL: no token is below 0 */
+    int32_t picked_stride;
     const int32_t *position;         /* [rows] */
     const int32_t *out_row;          /* [outputs]: rows whose logits are wanted, ascending */
     const int32_t *block_table;      /* [sequences][blocks_max] */
@@ -89,6 +91,14 @@ struct batch {
     const struct segment *segment;   /* [segments], in order of rows */
     const struct tile *tile;         /* [tiles] */
 };
+
+/* On the host's side of memory. */
+static inline int32_t batch_token(const struct batch *batch, int32_t row)
+{
+    int32_t token = batch->token[row];
+
+    return token >= 0 ? token : batch->picked[(int64_t)(-1 - token) * batch->picked_stride];
+}
 
 /* The adapters of a step, for one layer and group. NULL in place of it: base only. */
 struct lora {
@@ -172,5 +182,33 @@ static inline int64_t lora_packed_bytes(const struct dims *dims, enum mode mode,
 
     return dims->layers * lora_layout_of(dims, mode, rank, modules, &layout);
 }
+
+/* --- training ------------------------------------------------------------------------------------------------------------
+ * Gradients and moments are f32 in both modes, in the shapes of PEFT's files: A [rank][in], B [out][rank], rank as it is stated. */
+
+/* Where the gradient of one module of one segment goes; the ops add to it. */
+struct lora_grad {
+    float *a;            /* [rank][in]; NULL: nobody wants it */
+    float *b;            /* [out][rank] */
+    int32_t rank;        /* <= the slot's */
+    float scale;         /* that was folded into the packed B */
+};
+
+/* The same for a weight of the base, when all weights train. */
+struct weight_grad {
+    float *weight;       /* [out][in] */
+    float *bias;         /* [out]; NULL: there is none */
+};
+
+/* One step of AdamW (Loshchilov and Hutter 2019, algorithm 2, as torch.optim.AdamW computes it). */
+struct adamw {
+    float rate;
+    float beta1, beta2;
+    float epsilon;
+    float decay;
+    float gradient_scale; /* what clipping multiplies the gradient by */
+    float correction1;    /* 1 - beta1^k at the k-th step, k from 1 */
+    float correction2;    /* 1 - beta2^k */
+};
 
 #endif

@@ -13,7 +13,7 @@ const char *digest_text(const uint8_t digest[DIGEST_BYTES], char ret_text[DIGEST
 }
 
 /* Files stand in rising order of their names already. */
-enum status safetensors_digest(const struct safetensors *file, const volatile bool *stop, uint8_t ret_digest[DIGEST_BYTES])
+enum status safetensors_digest(const struct safetensors *file, const volatile sig_atomic_t *stop, uint8_t ret_digest[DIGEST_BYTES])
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     uint8_t digest[EVP_MAX_MD_SIZE];

@@ -250,8 +250,8 @@ static void every_policy_agrees_with_its_naive_twin(void **state)
             reasons[reason]++;
         }
     }
-    /* The scenes reach every reason. */
-    for (uint32_t i = 0; i < ROUTE_REASON_COUNT; i++)
+    /* The scenes reach every reason that a policy has. */
+    for (uint32_t i = 0; i < ROUTE_MERGED; i++)
         assert_true(reasons[i] > 500);
 }
 

@@ -33,6 +33,10 @@ static void an_8b_adapter_of_rank_16_is_83_9_mb(void **state)
     assert_int_equal(footprint_adapter_tensors(llama, LORA_ALL_LINEAR), 2 * 7 * 32);
     stated("MB", 83886080 / 1e6, 83.9, 0.1);
     stated("% of 16 GB", 100 * 83886080.0 / 16e9, 0.5, 0.1);
+    /* Nothing is padded at rank 16; rank 17 takes the place of 32; f32 takes twice as much. */
+    assert_int_equal(footprint_adapter_packed_bytes(llama, LORA_ALL_LINEAR, 16, 2), 83886080);
+    assert_int_equal(footprint_adapter_packed_bytes(llama, LORA_ALL_LINEAR, 17, 2), 2 * 83886080);
+    assert_int_equal(footprint_adapter_packed_bytes(llama, LORA_ALL_LINEAR, 1, 4), 2 * 83886080);
     /* q and o 8,192 each, k and v 5,120 each */
     assert_int_equal(footprint_adapter_parameters(llama, LORA_ATTENTION, 8), 8 * 26624 * 32);
     assert_int_equal(footprint_adapter_parameters(llama, 1u << LORA_Q | 1u << LORA_V, 8), 8 * 13312 * 32);

@@ -61,7 +61,8 @@ int64_t *jobs_column(const struct jobs_run *run, const char *name, uint64_t *ret
 #define JOB_FIELDS(X)                                                                                                  \
     X(ordinal) X(submitted_ns) X(started_ns) X(ended_ns) X(size_ns) X(held_gpu_ns) X(compute_gpu_ns) X(lost_gpu_ns)    \
     X(checkpoint_gpu_ns) X(load_gpu_ns) X(tenant) X(kind) X(gpus) X(priority) X(stage) X(isolation) X(outcome)         \
-    X(reason) X(attempts) X(reclaims) X(preempts) X(notices) X(losses)
+    X(reason) X(attempts) X(reclaims) X(preempts) X(notices) X(serving_stops) X(losses) X(deadline_ns)                 \
+    X(deadline_missed) X(follows)
 #define PLACEMENT_FIELDS(X) \
     X(job) X(from_ns) X(started_ns) X(until_ns) X(tenant) X(attempt) X(node) X(gpu_mask) X(base) X(flavor) X(slice) X(how)
 
@@ -118,7 +119,12 @@ static void check_job(const struct job_row *row)
     expect_job(row->compute_gpu_ns + parts_ns <= row->held_gpu_ns, row);
     expect_job(row->lost_gpu_ns <= row->held_gpu_ns, row);
     expect_job(row->attempts > 0 || row->held_gpu_ns == 0, row);
-    expect_job(row->losses + row->reclaims + row->preempts + row->notices == 0 || row->attempts > 0, row);
+    expect_job(row->losses + row->reclaims + row->preempts + row->notices + row->serving_stops == 0 || row->attempts > 0, row);
+    expect_job(!row->deadline_missed || row->deadline_ns > 0, row);
+    if (row->deadline_ns > 0 && row->outcome == JOB_OUTCOME_DONE)
+        expect_job(row->deadline_missed == (row->ended_ns > row->deadline_ns), row);
+    if (row->follows)
+        expect_job(row->stage == STAGE_EVALUATE && row->deadline_ns == 0, row);
     if (row->outcome == JOB_OUTCOME_REFUSED)
         expect_job(row->reason != JOB_REFUSE_NONE && row->attempts == 0 && row->started_ns == -1, row);
     if (row->outcome != JOB_OUTCOME_DONE)
@@ -171,6 +177,30 @@ static void check_overlaps(const struct job_row *by_ordinal, struct placement_ro
     }
 }
 
+/* What `gpus` GPUs cost that are there all the time. */
+static int64_t gpus_nano_until(uint64_t gpus, double price_per_h, int64_t end_ns)
+{
+    uint64_t price_nano = (uint64_t)(price_per_h * 1e9 + 0.5);
+
+    return (int64_t)gpus * (int64_t)((uint128)price_nano * (uint64_t)end_ns / 3600000000000u);
+}
+
+/* The GPUs of serving pools of their own are on the bill as well. */
+static int64_t serving_most_nano(const struct scenario *scenario, int64_t end_ns, bool *ret_steady)
+{
+    int64_t most_nano = 0;
+
+    for (uint32_t i = 0; i < scenario->pools_count && scenario->workload.source != KEY_SOURCE_NONE; i++) {
+        const struct keys_pool *keys = &scenario->pools[i].keys;
+
+        if (keys->shared)
+            continue;
+        most_nano += gpus_nano_until(pool_replicas_most(keys) * keys->tp, keys->price_per_h, end_ns);
+        *ret_steady = *ret_steady && keys->replicas_max == 0;
+    }
+    return most_nano;
+}
+
 static void check_money(const struct scenario *scenario, const struct jobs_run *run)
 {
     const struct jobs_summary *jobs = &run->summary.jobs;
@@ -188,19 +218,65 @@ static void check_money(const struct scenario *scenario, const struct jobs_run *
         rows_nano += amounts[i];
     assert_true(sum_nano == jobs->cost_total_nano);
     assert_true(rows_nano == jobs->cost_total_nano);
+    assert_true(jobs->cost_serving_nano == run->summary.facts.serving.total_nano);
+    /* The platform alone pays for serving. */
+    for (uint32_t i = 0; i < CHARGE_COUNT; i++) {
+        int64_t serving_nano = run->summary.facts.serving.cost_nano[i];
+
+        assert_true(serving_nano >= 0);
+        assert_true(serving_nano <= jobs->cost_nano[(size_t)jobs->tenants_count * CHARGE_COUNT + i]);
+    }
+    most_nano = serving_most_nano(scenario, run->summary.facts.end_ns, &steady);
     for (uint32_t i = 0; i < scenario->capacity_count; i++) {
         const struct keys_capacity *keys = &scenario->capacity[i].keys;
 
-        int64_t price_nano = (int64_t)(keys->price_per_h * 1e9 + 0.5);
-
-        most_nano += (int64_t)(keys->nodes * keys->gpus_per_node) *
-                     (int64_t)((uint128)(uint64_t)price_nano * (uint64_t)run->summary.facts.end_ns / 3600000000000u);
+        most_nano += gpus_nano_until(keys->nodes * keys->gpus_per_node, keys->price_per_h, run->summary.facts.end_ns);
         steady = steady && !keys->spot && keys->fail_mean_h <= 0;
     }
     /* A GPU is paid for while it is there, to the last unit. */
     if (steady ? gpus_nano != most_nano : gpus_nano > most_nano)
         fail_msg("the GPUs' bill is %lld, all of them all the time cost %lld", (long long)gpus_nano, (long long)most_nano);
     free(amounts);
+}
+
+/* What the rows of single jobs say adds up to what is said of the run. */
+static void check_counts(const struct scenario *scenario, const struct jobs_summary *jobs, const struct job_row *rows, uint64_t count)
+{
+    uint64_t outcomes[JOB_OUTCOME_COUNT] = {0};
+    uint64_t measured = 0, evaluations = 0, evaluated = 0, deadlines = 0, missed = 0;
+    uint64_t reclaims = 0, preempts = 0, notices = 0, serving_stops = 0, losses = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const struct job_row *row = &rows[i];
+
+        reclaims += row->reclaims;
+        preempts += row->preempts;
+        notices += row->notices;
+        serving_stops += row->serving_stops;
+        losses += row->losses;
+        if ((double)row->submitted_ns < scenario->warmup_s * 1e9)
+            continue;
+        evaluations += row->follows;
+        evaluated += row->follows && row->outcome == JOB_OUTCOME_DONE;
+        outcomes[row->outcome] += !row->follows;
+        measured += !row->follows;
+        deadlines += row->deadline_ns > 0;
+        missed += row->deadline_missed;
+    }
+    assert_int_equal(jobs->submitted, measured);
+    assert_int_equal(jobs->submitted, jobs->done + jobs->failed + jobs->cancelled + jobs->refused + jobs->overload +
+                                          jobs->unfinished);
+    assert_int_equal(jobs->done, outcomes[JOB_OUTCOME_DONE]);
+    assert_int_equal(jobs->unfinished, outcomes[JOB_OUTCOME_UNFINISHED]);
+    assert_int_equal(jobs->evaluations.submitted, evaluations);
+    assert_int_equal(jobs->evaluations.done, evaluated);
+    assert_int_equal(jobs->deadlines, deadlines);
+    assert_int_equal(jobs->deadlines_missed, missed);
+    assert_int_equal(jobs->reclaims, reclaims);
+    assert_int_equal(jobs->preempts, preempts);
+    assert_int_equal(jobs->notices, notices);
+    assert_int_equal(jobs->serving_stops, serving_stops);
+    assert_int_equal(jobs->losses, losses);
 }
 
 /* The number in the system as the core counts it, at every sample, is that of the rows: Little's law, instant by instant. */
@@ -234,27 +310,18 @@ static void check_population(const struct jobs_run *run, const struct job_row *r
 
 void jobs_run_check(const struct scenario *scenario, const struct jobs_run *run)
 {
-    const struct jobs_summary *jobs = &run->summary.jobs;
     uint64_t count;
     uint64_t stays_count;
     struct job_row *rows = jobs_rows(run, &count);
     struct placement_row *stays = jobs_placements(run, &stays_count);
     struct job_row *by_ordinal = calloc(count + 1, sizeof(*by_ordinal));
     int64_t *held_ns = calloc(count + 1, sizeof(*held_ns));
-    uint64_t outcomes[JOB_OUTCOME_COUNT] = {0};
-    uint64_t measured = 0;
 
     for (uint64_t i = 0; i < count; i++) {
         assert_true(rows[i].ordinal < count);
         by_ordinal[rows[i].ordinal] = rows[i];
-        outcomes[rows[i].outcome] += (double)rows[i].submitted_ns >= scenario->warmup_s * 1e9;
-        measured += (double)rows[i].submitted_ns >= scenario->warmup_s * 1e9;
     }
-    assert_int_equal(jobs->submitted, measured);
-    assert_int_equal(jobs->submitted, jobs->done + jobs->failed + jobs->cancelled + jobs->refused + jobs->overload +
-                                          jobs->unfinished);
-    assert_int_equal(jobs->done, outcomes[JOB_OUTCOME_DONE]);
-    assert_int_equal(jobs->unfinished, outcomes[JOB_OUTCOME_UNFINISHED]);
+    check_counts(scenario, &run->summary.jobs, rows, count);
     for (uint64_t i = 0; i < stays_count; i++) {
         int64_t until_ns = stays[i].until_ns < 0 ? run->summary.facts.end_ns : stays[i].until_ns;
 

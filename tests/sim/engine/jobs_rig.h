@@ -24,7 +24,8 @@ int64_t *jobs_column(const struct jobs_run *run, const char *name, uint64_t *ret
 struct job_row *jobs_rows(const struct jobs_run *run, uint64_t *ret_count);
 struct placement_row *jobs_placements(const struct jobs_run *run, uint64_t *ret_count);
 
-/* What every run with jobs must fulfil, whatever its scenario: each job is in exactly one outcome, the parts of its GPU time
+/* What every run with jobs must fulfil, whatever its scenario: each job is in exactly one outcome and what rows say
+ * of stops, deadlines and evaluations is what the summary says, the parts of its GPU time
  * are within what it held, stays add up to that, no GPU that is somebody's alone is somebody else's, no claim is left at the
  * end, and every account together is the bill, whose size follows from prices and GPU time. */
 void jobs_run_check(const struct scenario *scenario, const struct jobs_run *run);

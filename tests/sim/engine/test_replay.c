@@ -273,7 +273,7 @@ static void replicas_of_a_shared_pool_decide_the_same_again(void **state)
 
     snprintf(path, sizeof(path), "%s/shared", rig_folder());
     rig_run_text(text, NULL, path, &summary);
-    assert_true(summary.facts.replica_drains > 1 && summary.facts.serving_stops > 0);
+    assert_true(summary.facts.replica_drains > 1 && summary.jobs.serving_stops > 0);
     for (size_t i = 0; i < ARRAY_COUNT(stays); i++) {
         const struct replay_options options = {.verify = true};
         struct replay_counts counts = {0};
@@ -285,6 +285,35 @@ static void replicas_of_a_shared_pool_decide_the_same_again(void **state)
         assert_true(counts.records > 10);
     }
     summary_free(&summary);
+}
+
+/* Replicas of hot adapters: what made them so is in the journal, with what was done about it. */
+static void a_fleet_that_merges_decides_the_same_again(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "seed: 3\nduration_s: 900\nsample_s: 10\nreport_ms: 1000\nfleet: {rate_half_life_s: 8}\n"
+        "workload:\n  arrivals: {process: mmpp, rate_per_s: 6, burst_ratio: 20, burst_s: 60, calm_s: 60}\n"
+        "  prompt: {mean_tokens: 200}\n  output: {mean_tokens: 150}\n  adapters: {count: 4, alpha: 2}\n"
+        "pool: {replicas: 2, replicas_max: 3, scale_down_s: 15, merge_max: 2, merge_rows: 6, merge_up_s: 4, merge_down_s: 15, "
+        "replica_start_s: 1}\n";
+    static const char *const stays[] = {"fleet-0000", "replica-0003", "replica-stay-00001-0003"};
+    static struct summary summary;
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/merge", rig_folder());
+    rig_run_text(text, NULL, path, &summary);
+    assert_true(summary.facts.merge_starts > 1 && summary.facts.merge_drains > 0 && summary.merged_requests > 100);
+    for (size_t i = 0; i < ARRAY_COUNT(stays); i++) {
+        const struct replay_options options = {.verify = true};
+        struct replay_counts counts = {0};
+
+        snprintf(path, sizeof(path), "%s/merge/default/%s.journal", rig_folder(), stays[i]);
+        replay_file(path, &options, &counts);
+        assert_int_equal(counts.bad, 0);
+        assert_int_equal(counts.journals, 1);
+        assert_true(counts.records > 10);
+    }
 }
 
 static int end(void **state)
@@ -303,6 +332,7 @@ int main(void)
         cmocka_unit_test(another_policy_decides_otherwise),
         cmocka_unit_test(a_scheduler_of_jobs_decides_the_same_again),
         cmocka_unit_test(replicas_of_a_shared_pool_decide_the_same_again),
+        cmocka_unit_test(a_fleet_that_merges_decides_the_same_again),
         cmocka_unit_test(a_cut_file_is_found_and_so_is_one_that_is_none),
     };
 

@@ -40,7 +40,7 @@ static void one_pool_trains_more_and_serves_as_promised(void **state)
                   apart.summary.jobs.held_gpu_hours_per_day, together.summary.jobs.held_gpu_hours_per_day,
                   good_share(&apart.summary), good_share(&together.summary),
                   (unsigned long long)together.summary.facts.replica_starts,
-                  (unsigned long long)together.summary.facts.serving_stops);
+                  (unsigned long long)together.summary.jobs.serving_stops);
     assert_int_equal(apart.summary.arrived, together.summary.arrived); /* the same luck */
     assert_true(together.summary.jobs.held_gpu_hours_per_day > 1.2 * apart.summary.jobs.held_gpu_hours_per_day);
     assert_true(together.summary.jobs.done > apart.summary.jobs.done);
@@ -48,7 +48,7 @@ static void one_pool_trains_more_and_serves_as_promised(void **state)
     assert_true(good_share(&together.summary) > 0.99);
     assert_int_equal(together.summary.refused, 0);
     assert_int_equal(together.summary.unfinished, 0);
-    assert_true(together.summary.facts.serving_stops > 0);
+    assert_true(together.summary.jobs.serving_stops > 0);
     assert_true(together.summary.facts.replica_drains > 0);
     jobs_run_close(&apart);
     jobs_run_close(&together);
@@ -114,7 +114,7 @@ static void random_shared_pools_account_for_everything(void **state)
         assert_int_equal(run.summary.facts.little_area_ns, run.summary.facts.little_sum_ns);
         starts += run.summary.facts.replica_starts;
         drains += run.summary.facts.replica_drains;
-        stops += run.summary.facts.serving_stops;
+        stops += run.summary.jobs.serving_stops;
         jobs_run_close(&run);
     }
     print_message("%llu starts, %llu drains, %llu jobs stopped for serving\n", (unsigned long long)starts,

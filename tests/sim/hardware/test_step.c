@@ -275,6 +275,45 @@ static void shipped_profiles_are_near_published_measurements(void **state)
     within("70B, H200 x 4, batch 8, ms a token (vLLM)", decode_ms(&model, 8, 96), 16.2, 0.25);
 }
 
+/* The step of model/merge.h is the step with its rows, its adapters and its prompts' share; merged, it has no adapters. */
+static void a_pools_typical_step_is_the_formulas(void **state)
+{
+    (void)state;
+    struct step_model model = model_of("h100", "llama-8b", 1, LORA_COST_OURS);
+    struct merge_load load = {.rows = 32, .adapters = 8, .context_tokens = 1200, .rank = 16,
+                              .adapter_bytes = 16 * 2 * (uint64_t)RANK_PARAMETERS};
+    struct step_load step = {.rows = 32, .decode_rows = 32, .kv_tokens = 32 * 1200};
+    struct merge_steps steps = step_merge(&model, &load);
+
+    assert_int_equal(steps.rows, 32);
+    assert_near("merged", (double)steps.step_merged_ns, step_time_ns(&model, &step), 1e-7);
+    step.adapters = 8;
+    step.adapter_bytes = 8 * load.adapter_bytes;
+    step.adapter_ranks = 8 * 16;
+    step.rank_tokens = 32 * 16;
+    assert_near("with LoRA", (double)steps.step_lora_ns, step_time_ns(&model, &step), 1e-7);
+    /* Answers of 600 tokens to prompts of 900: 1.5 prompt tokens for each, and 900 + 300 behind a row. */
+    load.prompt_ratio = 1.5;
+    steps = step_merge(&model, &load);
+    step.prefill_tokens = 48;
+    step.attention_area = 48 * 450;
+    step.rank_tokens = 80 * 16;
+    assert_near("with LoRA and prompts", (double)steps.step_lora_ns, step_time_ns(&model, &step), 1e-7);
+    step.adapters = 0;
+    assert_near("merged, with prompts", (double)steps.step_merged_ns, step_time_ns(&model, &step), 1e-7);
+}
+
+/* 8B on an H100: 2 x 16.06 GB at 2.68 TB/s is 12.0 ms, 2 x 64 x 8.03e9 at 198 TFLOP/s another 5.2. */
+static void merging_is_a_pass_over_the_weights(void **state)
+{
+    (void)state;
+    struct gpu_profile profile = profile_of("h100");
+    double pass_ns = step_merge_pass_ns(&profile, shape_find("llama-8b"), 1, 64);
+
+    assert_near("merge pass", pass_ns, 17.2e6, 0.01);
+    assert_near("on two GPUs", step_merge_pass_ns(&profile, shape_find("llama-8b"), 2, 64), pass_ns / 2, EXACTLY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +327,8 @@ int main(void)
         cmocka_unit_test(a_step_without_adapters_costs_the_same_whoever_made_the_kernels),
         cmocka_unit_test(the_line_over_kv_is_the_formula),
         cmocka_unit_test(jitter_stays_in_its_width_and_hangs_on_the_step_alone),
+        cmocka_unit_test(a_pools_typical_step_is_the_formulas),
+        cmocka_unit_test(merging_is_a_pass_over_the_weights),
         cmocka_unit_test(shipped_profiles_are_near_published_measurements),
     };
 

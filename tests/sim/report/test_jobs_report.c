@@ -160,6 +160,49 @@ static void run_of_requests_and_jobs_has_both(void **state)
     rig_free(rig);
 }
 
+/* Stops, publications, deadlines and what serving costs have rows where there are any, and none elsewhere. */
+static void what_happened_has_its_rows_and_what_did_not_has_none(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "evaluations of trained adapters, done", "adapters that passed the gate", "that did not", "that joined the serving catalogue",
+        "that replaced an earlier version", "that moved to a new base", "that found no room in the catalogue",
+        "upgrade: adapters that were on the old base", "upgrade: retrainings", "jobs with a deadline", "not done by their deadline",
+        "of that, serving", "of that, the rest"};
+    static const char *const always[] = {"stopped: on notice", "stopped: for serving", "lost with their GPUs"};
+    static const struct synthetic_jobs plain[] = {{.name = "plain", .jobs_per_day = 20, .nodes = 1, .days = 1}};
+    struct rig *rig = rig_make(plain, 1);
+    struct jobs_summary *jobs = &rig->summaries[0].jobs;
+    char *page = report(rig);
+
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
+        if (contains(page, rows[i]))
+            fail_msg("%s has a row", rows[i]);
+    for (size_t i = 0; i < ARRAY_COUNT(always); i++)
+        assert_true(contains(page, always[i]));
+    free(page);
+    jobs->serving_stops = 77001;
+    jobs->published = 77002;
+    jobs->publish_blocked = 77003;
+    jobs->deadlines = 77004;
+    jobs->deadlines_missed = 77005;
+    jobs->upgrade_adapters = 77006;
+    jobs->cost_serving_nano = 1;
+    page = report(rig);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
+        if (!contains(page, rows[i]))
+            fail_msg("%s has no row", rows[i]);
+    for (uint32_t i = 77001; i <= 77006; i++) {
+        char cell[64];
+
+        snprintf(cell, sizeof(cell), ">77,00%u<", i - 77000);
+        if (!contains(page, cell))
+            fail_msg("no cell %s", cell);
+    }
+    free(page);
+    rig_free(rig);
+}
+
 static void run_without_a_job_says_why_it_has_no_figures(void **state)
 {
     (void)state;
@@ -332,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(page_tells_jobs_in_figures_and_in_the_numbers_of_the_summary),
         cmocka_unit_test(run_of_requests_and_jobs_has_both),
+        cmocka_unit_test(what_happened_has_its_rows_and_what_did_not_has_none),
         cmocka_unit_test(run_without_a_job_says_why_it_has_no_figures),
         cmocka_unit_test(empty_variant_beside_a_full_one_is_no_hindrance),
         cmocka_unit_test(hostile_names_stay_text),

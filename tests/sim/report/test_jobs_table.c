@@ -46,6 +46,8 @@ static void summary_fill(uint32_t v, const char *variant)
         .completion = span_make(196, 4321), .within_2h = 0.876, .tenant_wait = span_make(120, 33), .rho = span_make(196, 1.21),
         .unfair_share = 0.031, .jain = 0.912, .allocated_share = 0.9, .used_share = 0.3, .lost_gpu_hours = 3.21,
         .checkpoint_gpu_hours = 8.7, .load_gpu_hours = 1.05, .reclaims = 12, .preempts = 3, .notices = 4, .losses = 1,
+        .serving_stops = 9, .publish_blocked = 11, .joined = 100, .republished = 30, .upgraded = 15, .publish_refused = 5,
+        .upgrade_adapters = 20, .upgrade_jobs = 18, .deadlines = 40, .deadlines_missed = 6,
         .base_loads = 44, .base_hits = 180, .base_drops = 20, .published = 150, .kinds_count = 2, .cost_nano = costs[v],
         .tenants_count = TENANTS, .tokens_trained = 1234567890, .cost_per_million_tokens = 1.2345,
         .idle_adapter_per_month = 0.00193};
@@ -55,6 +57,7 @@ static void summary_fill(uint32_t v, const char *variant)
     jobs->refused_worst[JOB_REFUSE_QUOTA] = (struct job_refusal){4000, 2500};
     class_fill(&jobs->kinds[0], "8b", 150, 2, 3600);
     class_fill(&jobs->kinds[1], "70b", 46, 340, 14400);
+    class_fill(&jobs->evaluations, "evaluations", 161, 1, 60);
     class_fill(&jobs->sizes[0], "< 0.5 GPU-h", 90, 2, 900);
     class_fill(&jobs->sizes[1], "0.5-2 GPU-h", 106, 30, 7200);
     memset(costs[v], 0, sizeof(costs[v]));
@@ -104,15 +107,16 @@ static void one_variant_is_told_in_full(void **state)
         "variant            done     p50     p90     p99     p50     p90     p99     2h   /day  held  used\n"
         "24 GPUs             196   12.3s   49.2s 2.05min 72.0min   4.80h   12.0h  87.6%    351 90.0% 30.0%\n"
         "\n"
-        "                   GPU-h                       stopped by            base          cost      per 1M\n"
-        "variant           redone  reclaim  preempt  notice   loss   loads    hits         total      tokens\n"
-        "24 GPUs             3.21       12        3       4      1      44     180       1399.09        1.23\n"
+        "                  GPU-h                            stopped by          base          cost     per 1M\n"
+        "variant          redone reclaim preempt notice serving   loss  loads   hits         total     tokens\n"
+        "24 GPUs            3.21      12       3      4       9      1     44    180       1399.09       1.23\n"
         "\n"
         "24 GPUs\n"
         "  jobs        207 submitted in 0.96 days: 196 done, 2 failed, 1 cancelled, 3 refused, 0 overload, 5\n"
         "              unfinished; 351 GPU-h/day asked by those done, 403 held by all\n"
         "              5 jobs were unfinished when the run ended: they are missing from the completions,\n"
         "              which are too low\n"
+        "              40 had a deadline, 6 of them were not done by then (15.0%)\n"
         "  refused     2 gang: needs 16 GPUs of one node, the largest node has 8; none needs more\n"
         "              1 quota: needs 4000 thousandths of a GPU, its tenant may never have more than 2500\n"
         "\n"
@@ -120,6 +124,7 @@ static void one_variant_is_told_in_full(void **state)
         "  kind                    jobs    done       p50     p90     p99     p50     p90     p99   held\n"
         "  8b                       153     150     2.00s   8.00s   20.0s 60.0min   4.00h   10.0h    262\n"
         "  70b                       49      46   5.67min 22.7min 56.7min   4.00h   16.0h   40.0h   80.5\n"
+        "  evaluations              164     161     1.00s   4.00s   10.0s   60.0s 4.00min 10.0min    282\n"
         "\n"
         "                                                    wait              completion    GPU-h\n"
         "  size                    jobs    done       p50     p90     p99     p50     p90     p99   held\n"
@@ -145,8 +150,12 @@ static void one_variant_is_told_in_full(void **state)
         "              uses: 0.00193 a month\n"
         "  pool        GPUs held 90.0%, used 30.0% of the time; of held GPU time 3.21 h were spent on work\n"
         "              done again, 8.70 h on checkpoints, 1.05 h waiting for a base\n"
-        "  stops       12 reclaimed by their owner, 3 preempted by priority, 4 on notice, 1 with their GPUs\n"
-        "  bases       44 loads, 180 placements found theirs, 20 dropped; 150 adapters were published\n"
+        "  stops       12 reclaimed by their owner, 3 preempted by priority, 4 on notice, 9 for serving, 1\n"
+        "              with their GPUs\n"
+        "  bases       44 loads, 180 placements found theirs, 20 dropped\n"
+        "  published   150 adapters passed the gate, 11 did not; 100 joined the serving catalogue, 30\n"
+        "              replaced an earlier version, 15 moved to a new base, 5 found no room\n"
+        "  upgrade     20 adapters were on the old base, 18 were given a retraining for the new one\n"
         "  fairness    finish-time rho (completion over size) 1.21 p50, 4.84 p90, 12.1 p99, 24.2 at worst;\n"
         "              3.10% of the jobs above double the tenants' mean; Jain 0.91 over tenants' mean rho\n"
         "              mean wait by tenant: 33.0s p50, 2.20min p90, 5.50min p99, 11.0min at worst, of 120\n"
@@ -173,6 +182,57 @@ static void flood_has_a_table_of_its_own(void **state)
         "variant             jobs       p50     p90     p99       p50     p90     p99\n"
         "calm                   0     12.0s   48.0s 2.00min       n/a     n/a     n/a\n"
         "flood                 50     15.0s   60.0s 2.50min   11.7min 46.7min  117min\n"));
+}
+
+static void serving_put(uint32_t v, bool known, int64_t compute_nano)
+{
+    summaries[v].without_requests = false;
+    summaries[v].facts.serving = (struct serving_bill){.known = known, .total_nano = compute_nano,
+                                                       .cost_nano = {[CHARGE_COMPUTE] = compute_nano}};
+    summaries[v].tokens_served = 3080000000;
+    summaries[v].serving_cost_per_million_tokens = known ? 0.325 : NAN;
+    summaries[v].jobs.cost_serving_nano = compute_nano;
+    costs[v][TENANTS * CHARGE_COUNT + CHARGE_COMPUTE] += compute_nano;
+    summaries[v].jobs.cost_total_nano += compute_nano;
+}
+
+static void serving_is_told_apart_from_the_rest_of_the_bill(void **state)
+{
+    (void)state;
+    for (uint32_t v = 0; v < 2; v++)
+        summary_fill(v, v == 0 ? "priced" : "unpriced");
+    serving_put(0, true, 1000000000000);
+    serving_put(1, false, 0);
+    print(2);
+    assert_non_null(strstr(printed,
+        "                                                      cost               per 1M tokens\n"
+        "variant                serving      the rest      together        served       trained\n"
+        "priced                 1000.00       1399.09       2399.09         0.325          1.23\n"
+        "unpriced                   n/a       1399.09           n/a           n/a          1.23\n"));
+    assert_non_null(strstr(printed,
+        "  other tenants                  14.02    0.58%\n"
+        "  platform, serving            1000.00    41.7%\n"
+        "  platform, the rest            255.00    10.6%\n"));
+    assert_non_null(strstr(printed, "tokens of jobs done, all costs but serving's)"));
+    assert_non_null(strstr(printed, "  serving     1000.00, the platform's: 0.325 per 1M tokens served, prompts included (3.08G in the\n"
+                                    "              whole run)\n"));
+    assert_non_null(strstr(printed,
+        "  serving     the GPUs of serving have no price (pool.price_per_h): they are in none of these costs\n"));
+}
+
+static void serving_without_jobs_has_a_bill_of_its_own(void **state)
+{
+    (void)state;
+    summary_fill(0, "chat");
+    serving_put(0, true, 1000000000000);
+    memset(&summaries[0].jobs, 0, sizeof(summaries[0].jobs));
+    print(1);
+    assert_non_null(strstr(printed, "chat                   1000.00           n/a       1000.00         0.325           n/a\n"));
+    assert_non_null(strstr(printed, "\n  cost of                       amount     part\n"
+                                    "  compute                      1000.00     100%\n\n"));
+    serving_put(0, false, 0);
+    print(1);
+    assert_null(strstr(printed, "cost"));
 }
 
 static void no_line_is_wider_than_the_terminal(void **state)
@@ -258,6 +318,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_variant_is_told_in_full),
         cmocka_unit_test(flood_has_a_table_of_its_own),
+        cmocka_unit_test(serving_is_told_apart_from_the_rest_of_the_bill),
+        cmocka_unit_test(serving_without_jobs_has_a_bill_of_its_own),
         cmocka_unit_test(no_line_is_wider_than_the_terminal),
         cmocka_unit_test(names_cannot_write_to_the_terminal_and_are_cut_between_characters),
         cmocka_unit_test(run_of_nothing_is_printed_too),

@@ -82,6 +82,29 @@ static void summary_fill(struct summary *summary, const char *variant)
                            "from the seed\nprompts and answers are as long as the trace says\n");
 }
 
+static void print(uint32_t count);
+
+/* What merging is to save is said of all variants, and of none where nobody merges. */
+static void a_variant_that_merges_is_told_beside_one_that_does_not(void **state)
+{
+    (void)state;
+    summary_fill(&summaries[0], "never");
+    summary_fill(&summaries[1], "merge");
+    summaries[0].facts.serving_gpu_ns = summaries[1].facts.serving_gpu_ns = 8 * 3600 * (uint64_t)NS_PER_S;
+    print(2);
+    assert_null(strstr(printed, "GPU-hours"));
+    summaries[1].facts.merge_break_even_milli = 2780123;
+    summaries[1].facts.merge_starts = 3;
+    summaries[1].facts.merge_drains = 2;
+    summaries[1].facts.merged_replica_ns = 5400 * (uint64_t)NS_PER_S;
+    summaries[1].merged_requests = 3799;
+    print(2);
+    assert_non_null(strstr(printed, "  serving     replicas held 8.00 GPU-hours\n  run "));
+    assert_non_null(strstr(printed, "  serving     replicas held 8.00 GPU-hours\n"
+                                    "  merged      break-even 2780 output tokens/s of one adapter; 3 starts, 2 drains,\n"
+                                    "              1.50 replica-hours; 20.0% of completed requests\n"));
+}
+
 static void print(uint32_t count)
 {
     FILE *out = fmemopen(printed, sizeof(printed), "w");
@@ -345,6 +368,7 @@ int main(void)
         cmocka_unit_test(more_than_four_variants_are_told_in_rows),
         cmocka_unit_test(what_is_not_known_says_why),
         cmocka_unit_test(a_run_of_nothing_is_printed_too),
+        cmocka_unit_test(a_variant_that_merges_is_told_beside_one_that_does_not),
         cmocka_unit_test(numbers_keep_three_digits_and_fit_their_columns),
     };
 

@@ -49,7 +49,8 @@ struct jobs_facts jobs_rig_facts(const char *const *tenant_names)
         .tenants_count = JOBS_RIG_TENANTS, .flavors_count = 2, .cost_nano = jobs_rig_cost_nano,
         .gpu_ns = 1000 * NS_PER_S, .claimed_gpu_ns = 900 * NS_PER_S, .computing_gpu_ns = 300 * NS_PER_S,
         .idle_adapter_nano_per_month = 1900000, .base_loads = 11, .base_hits = 22, .base_drops = 4, .reclaims = 5,
-        .preempts = 6, .notices = 7, .losses = 8, .published = 9, .notes = "jobs are made up\n", .tenant_names = tenant_names};
+        .preempts = 6, .notices = 7, .serving_stops = 10, .losses = 8, .published = 9,
+        .publish_blocked = 12, .notes = "jobs are made up\n", .tenant_names = tenant_names};
 
     for (size_t i = 0; i < ARRAY_COUNT(jobs_rig_cost_nano); i++)
         facts.bill_nano += jobs_rig_cost_nano[i];
@@ -86,6 +87,7 @@ struct job_row jobs_rig_any(uint64_t ordinal)
         .submitted_ns = (int64_t)ordinal * 1000 + 4000 * NS_PER_S,
         .started_ns = -1,
         .ended_ns = -1,
+        .deadline_ns = (int64_t)draw_below(&random, 2) * (int64_t)draw_below(&random, 1000000000000),
         .size_ns = (int64_t)draw_below(&random, 1000000000000),
         .held_gpu_ns = (int64_t)draw_below(&random, 1000000000000),
         .compute_gpu_ns = (int64_t)draw_below(&random, 1000000000000),
@@ -106,14 +108,16 @@ struct job_row jobs_rig_any(uint64_t ordinal)
         .outcome = (uint8_t)draw_below(&random, JOB_OUTCOME_COUNT),
         .reason = (uint8_t)draw_below(&random, JOB_REFUSE_COUNT),
         .base_hit = draw_below(&random, 2) == 1,
-        .deadline_missed = draw_below(&random, 2) == 1,
+        .follows = draw_below(&random, 4) == 0,
         .attempts = (uint32_t)draw_below(&random, 5),
         .reclaims = (uint32_t)draw_below(&random, 5),
         .preempts = (uint32_t)draw_below(&random, 5),
         .notices = (uint32_t)draw_below(&random, 5),
+        .serving_stops = (uint32_t)draw_below(&random, 5),
         .losses = (uint32_t)draw_below(&random, 5),
     };
 
+    row.deadline_missed = row.deadline_ns > 0 && draw_below(&random, 2) == 1;
     if (row.outcome == JOB_OUTCOME_DONE || draw_below(&random, 2) == 1)
         row.started_ns = row.submitted_ns + (int64_t)draw_below(&random, 1000000000000);
     if (row.outcome != JOB_OUTCOME_UNFINISHED)

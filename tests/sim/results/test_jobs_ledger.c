@@ -71,6 +71,45 @@ static void lines_of_each_variant_add_up_to_its_bill(void **state)
     variants_free();
 }
 
+/* Of the platform's account, as a charge by itself; the variant's lines and these are still the bill. */
+static void serving_is_a_charge_of_its_own(void **state)
+{
+    (void)state;
+    struct serving_bill *serving = &summaries[0].facts.serving;
+    const struct jobs_summary *jobs = &summaries[0].jobs;
+    int64_t sum_nano = 0;
+    int64_t serving_nano = 0;
+
+    variants_make(NULL);
+    serving->known = true;
+    serving->total_nano = serving->cost_nano[CHARGE_IDLE] =
+        jobs->cost_nano[(size_t)jobs->tenants_count * CHARGE_COUNT + CHARGE_IDLE] / 3;
+    assert_true(serving->total_nano > 0);
+    for (const char *line = strchr(written(1), '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
+        const char *found = strstr(line, ",spot/serving,");
+
+        sum_nano += billed_nano(line);
+        serving_nano += found != NULL && found < strchr(line, '\n') ? billed_nano(line) : 0;
+    }
+    assert_int_equal(serving_nano, serving->total_nano);
+    assert_int_equal(sum_nano, jobs->cost_total_nano);
+    variants_free();
+}
+
+/* Serving alone: its lines are all there are. */
+static void serving_without_jobs_is_written_too(void **state)
+{
+    (void)state;
+    memset(summaries, 0, sizeof(summaries));
+    strcpy(summaries[0].variant, "chat");
+    summaries[0].facts.serving = (struct serving_bill){.known = true, .total_nano = 5000000007,
+                                                       .cost_nano = {[CHARGE_COMPUTE] = 5000000007}};
+    written(2);
+    assert_non_null(strstr(text, "\n5.000000007,"));
+    assert_non_null(strstr(text, ",chat/serving,"));
+    assert_non_null(strstr(text, ",platform,"));
+}
+
 static void accounts_have_names_and_hostile_ones_stay_in_their_cell(void **state)
 {
     (void)state;
@@ -114,6 +153,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, results_directory_empty)
     const struct CMUnitTest tests[] = {
         TEST(lines_of_each_variant_add_up_to_its_bill),
+        TEST(serving_is_a_charge_of_its_own),
+        TEST(serving_without_jobs_is_written_too),
         TEST(accounts_have_names_and_hostile_ones_stay_in_their_cell),
         TEST(variant_without_jobs_has_no_lines),
         TEST(ledger_that_cannot_be_written_is_told),

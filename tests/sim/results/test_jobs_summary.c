@@ -91,13 +91,15 @@ static void every_outcome_is_counted_and_every_job_is_in_its_kind_and_size(void 
     (void)state;
     struct results *results = jobs_rig_open(NULL, jobs_rig_scenario("a"));
     const struct jobs_summary *jobs = &summary.jobs;
-    uint64_t kinds = 0, sizes = 0;
+    uint64_t kinds = 0, sizes = 0, submitted;
 
     for (uint64_t i = 0; i < 5000; i++)
         add(results, jobs_rig_any(i));
     close_with(results, NULL);
-    assert_int_equal(jobs->submitted, 5000);
-    assert_int_equal(jobs->done + jobs->failed + jobs->cancelled + jobs->refused + jobs->overload + jobs->unfinished, 5000);
+    submitted = jobs->submitted;
+    assert_int_equal(submitted + jobs->evaluations.submitted, 5000);
+    assert_true(jobs->evaluations.submitted > 1000);
+    assert_int_equal(jobs->done + jobs->failed + jobs->cancelled + jobs->refused + jobs->overload + jobs->unfinished, submitted);
     assert_true(jobs->done > 500 && jobs->unfinished > 500);
     assert_int_equal(jobs->kinds_count, 2);
     assert_string_equal(jobs->kinds[1].name, "large, \"very\"");
@@ -105,12 +107,67 @@ static void every_outcome_is_counted_and_every_job_is_in_its_kind_and_size(void 
         kinds += jobs->kinds[i].submitted;
     for (uint32_t i = 0; i < JOBS_SUMMARY_SIZES; i++)
         sizes += jobs->sizes[i].submitted;
-    assert_int_equal(kinds, 5000);
-    assert_int_equal(sizes, 5000);
+    assert_int_equal(kinds, submitted);
+    assert_int_equal(sizes, submitted);
     assert_int_equal(jobs->kinds[0].wait.count + jobs->kinds[1].wait.count, jobs->wait.count);
     assert_int_equal(jobs->completion.count, jobs->done);
     assert_string_equal(jobs->base_names[1], "llama-70b");
     assert_string_equal(jobs->flavor_names[1], "h100-spot");
+    summary_free(&summary);
+}
+
+/* An evaluation that follows a training holds GPUs, and is no job that anybody waited for. */
+static void evaluations_are_counted_apart(void **state)
+{
+    (void)state;
+    struct results *results = jobs_rig_open(NULL, jobs_rig_scenario("a"));
+    struct job_row evaluation = jobs_rig_done(1, 0, 41000, 500, 7200, 100);
+    json_t *object;
+
+    evaluation.stage = STAGE_EVALUATE;
+    evaluation.follows = true;
+    evaluation.tokens = 0;
+    add(results, jobs_rig_done(0, 0, 40000, 10, 3600, 100));
+    add(results, evaluation);
+    evaluation.outcome = JOB_OUTCOME_REFUSED;
+    evaluation.reason = JOB_REFUSE_GANG;
+    add(results, evaluation);
+    close_with(results, NULL);
+    assert_int_equal(summary.jobs.submitted, 1);
+    assert_int_equal(summary.jobs.done, 1);
+    assert_int_equal(summary.jobs.refused, 0);
+    assert_int_equal(summary.jobs.kinds[0].submitted, 1);
+    assert_near("longest wait", summary.jobs.wait.max_s, 10, 1e-9);
+    assert_near("mean wait of the tenant", summary.jobs.tenant_wait.max_s, 10, 1e-9);
+    assert_near("jobs' GPU-hours", summary.jobs.kinds[0].gpu_hours, 1, 1e-9);
+    assert_near("held by all", summary.jobs.held_gpu_hours_per_day * 47 / 24, 5, 1e-9);
+    object = json_of(&summary);
+    assert_near("jobs", number(object, "jobs_done", NULL), 1, 0);
+    assert_near("evaluations", number(object, "evaluations", "submitted"), 2, 0);
+    assert_near("done", number(object, "evaluations", "done"), 1, 0);
+    assert_near("their GPU-hours", number(object, "evaluations", "held_gpu_hours"), 4, 1e-9);
+    json_decref(object);
+    summary_free(&summary);
+}
+
+static void deadlines_and_those_missed_are_counted(void **state)
+{
+    (void)state;
+    struct results *results = jobs_rig_open(NULL, jobs_rig_scenario("a"));
+    json_t *object;
+
+    for (uint64_t i = 0; i < 5; i++) {
+        struct job_row row = jobs_rig_done(i, 0, i == 0 ? 10 : 40000, 10, 100, 100); /* the first in the warm-up */
+
+        row.deadline_ns = i < 4 ? row.ended_ns + (i == 3 ? 0 : -1) : 0;
+        row.deadline_missed = i < 3;
+        add(results, row);
+    }
+    close_with(results, NULL);
+    object = json_of(&summary);
+    assert_near("had one", number(object, "jobs_with_deadline", NULL), 3, 0);
+    assert_near("missed it", number(object, "deadlines_missed", NULL), 2, 0);
+    json_decref(object);
     summary_free(&summary);
 }
 
@@ -261,8 +318,10 @@ static void json_has_what_the_engine_counted(void **state)
     assert_near("reclaims", number(object, "reclaims", NULL), 5, 0);
     assert_near("preempts", number(object, "preempts", NULL), 6, 0);
     assert_near("notices", number(object, "notices", NULL), 7, 0);
+    assert_near("serving stops", number(object, "serving_stops", NULL), 10, 0);
     assert_near("losses", number(object, "losses", NULL), 8, 0);
     assert_near("published", number(object, "adapters_published", NULL), 9, 0);
+    assert_near("blocked", number(object, "adapters_blocked", NULL), 12, 0);
     assert_int_equal(json_array_size(json_object_get(object, "jobs_by_kind")), 2);
     assert_true(json_is_null(json_object_get(json_array_get(json_object_get(object, "jobs_by_kind"), 1), "wait_s")));
     json_decref(object);
@@ -332,6 +391,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_and_completions_are_of_jobs_after_the_warmup),
         cmocka_unit_test(every_outcome_is_counted_and_every_job_is_in_its_kind_and_size),
+        cmocka_unit_test(evaluations_are_counted_apart),
+        cmocka_unit_test(deadlines_and_those_missed_are_counted),
         cmocka_unit_test(refusal_with_the_largest_need_is_told),
         cmocka_unit_test(fairness_is_between_tenants_not_jobs),
         cmocka_unit_test(flood_is_compared_with_the_same_tenants_without_it),

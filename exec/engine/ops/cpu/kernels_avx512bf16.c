@@ -8,7 +8,12 @@
 
 #include "engine/ops/cpu/body_rows.h"
 
+#include "engine/ops/cpu/body_panel.h"
+
+#include "engine/ops/cpu/body_train.h"
+
 const struct kernels kernels_avx512bf16 = KERNELS_BODY;
+const struct train_kernels train_kernels_avx512bf16 = TRAIN_KERNELS_BODY;
 #else
 typedef int nothing_here;
 #endif

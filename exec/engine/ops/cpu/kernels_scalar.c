@@ -7,4 +7,9 @@
 
 #include "engine/ops/cpu/body_rows.h"
 
+#include "engine/ops/cpu/body_panel.h"
+
+#include "engine/ops/cpu/body_train.h"
+
 const struct kernels kernels_scalar = KERNELS_BODY;
+const struct train_kernels train_kernels_scalar = TRAIN_KERNELS_BODY;

@@ -13,6 +13,8 @@ typedef struct { __m256i low, high; } pairs;
 #define TILE_ROWS 2
 #define TILE_OUTS 2
 #define STREAM_ROWS 4
+/* Rows by two words of columns, over a packed panel. */
+#define PANEL_ROWS 2
 
 #define VEC_TWO(name, act)                                         \
     VEC vec name(vec a, vec b)                                     \

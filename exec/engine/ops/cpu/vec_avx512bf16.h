@@ -14,6 +14,8 @@ typedef __m512i pairs;
 #define TILE_ROWS 6
 #define TILE_OUTS 4
 #define STREAM_ROWS 8
+/* Rows by two words of columns, over a packed panel. */
+#define PANEL_ROWS 12
 
 VEC __mmask16 vec_lanes(int n)
 {

@@ -16,6 +16,8 @@ typedef struct { uint16_t half[32]; } pairs;
 #define TILE_ROWS 1
 #define TILE_OUTS 2
 #define STREAM_ROWS 2
+/* Rows by two words of columns, over a packed panel. */
+#define PANEL_ROWS 1
 
 VEC vec vec_zero(void)
 {

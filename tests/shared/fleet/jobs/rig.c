@@ -119,6 +119,34 @@ void rig_tenant(struct rig *rig, uint32_t tenant, uint32_t cohort, int64_t nomin
     rig_step(rig, &event);
 }
 
+void rig_cohort_in(struct rig *rig, uint32_t cohort, uint16_t flavor, int64_t nominal_milli)
+{
+    struct fleet_event event = event_of(FLEET_EVENT_COHORT);
+
+    event.cohort.tenant = cohort;
+    event.cohort.cohort = NO_COHORT;
+    event.cohort.weight_milli = 1000;
+    event.cohort.nominal_milli = nominal_milli;
+    event.cohort.borrowing_milli = QUOTA_UNLIMITED;
+    event.cohort.lending_milli = QUOTA_UNLIMITED;
+    event.cohort.flavor = flavor;
+    rig_step(rig, &event);
+}
+
+void rig_tenant_in(struct rig *rig, uint32_t tenant, uint32_t cohort, uint16_t flavor, int64_t nominal_milli)
+{
+    struct fleet_event event = event_of(FLEET_EVENT_TENANT);
+
+    event.tenant.tenant = tenant;
+    event.tenant.cohort = cohort;
+    event.tenant.weight_milli = 1000;
+    event.tenant.nominal_milli = nominal_milli;
+    event.tenant.borrowing_milli = event.tenant.lending_milli = QUOTA_UNLIMITED;
+    event.tenant.flavor = flavor;
+    event.tenant.flags = TENANT_TRUSTED;
+    rig_step(rig, &event);
+}
+
 void rig_base(struct rig *rig, uint16_t base, uint64_t bytes, uint16_t gpus, int64_t load_ns)
 {
     struct fleet_event event = event_of(FLEET_EVENT_BASE_KNOWN);
@@ -130,7 +158,7 @@ void rig_base(struct rig *rig, uint16_t base, uint64_t bytes, uint16_t gpus, int
     rig_step(rig, &event);
 }
 
-void rig_node(struct rig *rig, uint16_t node, uint32_t gpus, uint64_t bytes)
+static void node_up(struct rig *rig, uint16_t node, uint32_t gpus, uint64_t bytes, uint16_t flavor)
 {
     struct fleet_event event = event_of(FLEET_EVENT_GPUS_UP);
 
@@ -139,7 +167,18 @@ void rig_node(struct rig *rig, uint16_t node, uint32_t gpus, uint64_t bytes)
     event.gpus.bytes = bytes;
     event.gpus.price_nano_per_hour = 2500000000;
     event.gpus.model = GPU_H100_80;
+    event.gpus.flavor = flavor;
     rig_step(rig, &event);
+}
+
+void rig_node(struct rig *rig, uint16_t node, uint32_t gpus, uint64_t bytes)
+{
+    node_up(rig, node, gpus, bytes, 0);
+}
+
+void rig_node_in(struct rig *rig, uint16_t node, uint32_t gpus, uint16_t flavor)
+{
+    node_up(rig, node, gpus, 80 * GB, flavor);
 }
 
 struct rig_job rig_job(uint32_t tenant)
@@ -223,6 +262,30 @@ void rig_answer(struct rig *rig, enum fleet_command_kind kind)
     for (uint32_t i = 0; i < RIG_ASKED; i++)
         if (rig->asked[i].open && rig->asked[i].command.kind == kind)
             rig_answer_one(rig, &rig->asked[i]);
+}
+
+void rig_fail_loads(struct rig *rig)
+{
+    struct fleet_command failed[RIG_ASKED];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < RIG_ASKED; i++)
+        if (rig->asked[i].open && rig->asked[i].command.kind == FLEET_COMMAND_BASE_LOAD) {
+            failed[count++] = rig->asked[i].command;
+            rig->asked[i].open = false;
+        }
+    rig->said_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct fleet_event event = event_of(FLEET_EVENT_BASE_LOADED);
+
+        event.reason = 1;
+        event.answers = failed[i].id;
+        event.base_loaded.base = failed[i].base_load.base;
+        event.base_loaded.node = failed[i].base_load.node;
+        event.base_loaded.gpu_mask = failed[i].base_load.gpu_mask;
+        step_once(rig, &event);
+        tick_while_due(rig);
+    }
 }
 
 void rig_answer_all(struct rig *rig)

@@ -37,7 +37,7 @@ struct rig {
     bool check;                  /* fleet_check() after every step */
 };
 
-/* One flavor, 8 GPUs a node at most, one cohort 0; order and place may be changed in rig->config before rig_open(). */
+/* One flavor if not said otherwise, 8 GPUs a node at most, one cohort 0; order and place may be changed in rig->config before rig_open(). */
 void rig_init(struct rig *rig);
 void rig_open(struct rig *rig);
 void rig_close(struct rig *rig);
@@ -46,6 +46,10 @@ void rig_step(struct rig *rig, struct fleet_event *event);
 void rig_cohort(struct rig *rig, uint32_t cohort, uint32_t parent, int64_t nominal_milli);
 void rig_tenant(struct rig *rig, uint32_t tenant, uint32_t cohort, int64_t nominal_milli, int64_t borrowing_milli,
                 int64_t lending_milli);
+/* The same in another flavor: rig->config.jobs.flavors_max says how many there are. */
+void rig_cohort_in(struct rig *rig, uint32_t cohort, uint16_t flavor, int64_t nominal_milli);
+void rig_tenant_in(struct rig *rig, uint32_t tenant, uint32_t cohort, uint16_t flavor, int64_t nominal_milli);
+void rig_node_in(struct rig *rig, uint16_t node, uint32_t gpus, uint16_t flavor); /* of 80 GB */
 void rig_base(struct rig *rig, uint16_t base, uint64_t bytes, uint16_t gpus, int64_t load_ns);
 void rig_node(struct rig *rig, uint16_t node, uint32_t gpus, uint64_t bytes);
 
@@ -72,6 +76,8 @@ void rig_answer_all(struct rig *rig);
 void rig_answer_one(struct rig *rig, struct rig_asked *asked);
 /* Answers one kind only. */
 void rig_answer(struct rig *rig, enum fleet_command_kind kind);
+/* Answers every load that is open: it failed. */
+void rig_fail_loads(struct rig *rig);
 void rig_end(struct rig *rig, uint32_t slot, enum job_end_reason reason);
 struct job_view rig_view(const struct rig *rig, uint32_t slot);
 /* Commands of a kind among those said since the last event that a test sent. */

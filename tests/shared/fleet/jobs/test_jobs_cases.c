@@ -3,88 +3,7 @@
  * takes nothing twice; that events are on disk before anything is answered is the host's. */
 #include <stdlib.h>
 
-#include "rig.h"
-
-static struct rig rig;
-
-static int init(void **state)
-{
-    (void)state;
-    rig_init(&rig);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    (void)state;
-    rig_close(&rig);
-    return 0;
-}
-
-/* ---- shorthand ---- */
-
-static void open_with(uint32_t tenants, const int64_t *nominal_milli)
-{
-    rig_open(&rig);
-    rig_cohort(&rig, 0, NO_COHORT, 0);
-    for (uint32_t i = 0; i < tenants; i++)
-        rig_tenant(&rig, i, 0, nominal_milli[i], QUOTA_UNLIMITED, QUOTA_UNLIMITED);
-    rig_base(&rig, 0, 16 * GB, 1, 10 * NS_PER_S);
-    rig_base(&rig, 1, 18 * GB, 4, 60 * NS_PER_S);
-}
-#define OPEN(...) open_with((uint32_t)ARRAY_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]){__VA_ARGS__})
-
-static struct job_view view(uint32_t slot) { return rig_view(&rig, slot); }
-static struct jobs_totals totals(void) { return jobs_totals(fleet_jobs(rig.fleet)); }
-static int64_t used(uint32_t tenant) { return quota_used(jobs_quota(fleet_jobs(rig.fleet)), tenant, 0); }
-
-/* Submits `count` such jobs and lets them run; slots in order. */
-static void run_some(const struct rig_job *job, uint32_t count, uint32_t *ret_slots)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        ret_slots[i] = rig_submit(&rig, job);
-        rig_answer_all(&rig);
-        assert_int_equal(view(ret_slots[i]).state, JOB_RUNNING);
-        rig_wait(&rig, NS_PER_S); /* so that one is newer than the other */
-    }
-}
-
-static struct rig_job job_of(uint32_t tenant, uint16_t gpus)
-{
-    struct rig_job job = rig_job(tenant);
-
-    job.gpus = gpus;
-    return job;
-}
-
-static void node_event(enum fleet_event_kind kind, uint16_t node, uint16_t mask)
-{
-    struct fleet_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.kind = (uint16_t)kind;
-    event.gpus.node.value = node;
-    event.gpus.gpu_mask = mask;
-    event.gpus.gone_at_ns = rig.at_ns + 2 * MINUTE;
-    rig_step(&rig, &event);
-}
-
-static void cancel(uint32_t slot)
-{
-    struct fleet_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.kind = FLEET_EVENT_JOB_CANCEL;
-    event.job_progress.job = rig.ids[slot];
-    rig_step(&rig, &event);
-}
-
-static uint64_t stopped(uint32_t i)
-{
-    return rig_said(&rig, FLEET_COMMAND_JOB_STOP, i)->job_stop.job.value;
-}
-
-/* ---- the cases ---- */
+#include "shorthand.h"
 
 /* kueue 2821 */
 static void case_01_a_victim_is_not_let_in_before_its_preemptor(void **state)
@@ -184,34 +103,6 @@ static void case_04_a_blocked_head_does_not_keep_others_from_borrowing(void **st
     assert_true(view(theirs).borrowed);
 }
 
-static void tenant_in(uint32_t tenant, uint16_t flavor, int64_t nominal_milli)
-{
-    struct fleet_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.kind = FLEET_EVENT_TENANT;
-    event.tenant.tenant = tenant;
-    event.tenant.flavor = flavor;
-    event.tenant.weight_milli = 1000;
-    event.tenant.nominal_milli = nominal_milli;
-    event.tenant.borrowing_milli = event.tenant.lending_milli = QUOTA_UNLIMITED;
-    rig_step(&rig, &event);
-}
-
-static void node_in(uint16_t node, uint16_t flavor, uint64_t bytes)
-{
-    struct fleet_event event;
-
-    memset(&event, 0, sizeof(event));
-    event.kind = FLEET_EVENT_GPUS_UP;
-    event.gpus.node.value = node;
-    event.gpus.gpu_mask = 0x3;
-    event.gpus.bytes = bytes;
-    event.gpus.flavor = flavor;
-    event.gpus.price_nano_per_hour = 1000000000;
-    rig_step(&rig, &event);
-}
-
 /* kueue 9406 */
 static void case_05_what_is_borrowed_in_one_flavor_lowers_no_claim_in_another(void **state)
 {
@@ -224,12 +115,12 @@ static void case_05_what_is_borrowed_in_one_flavor_lowers_no_claim_in_another(vo
 
     rig.config.jobs.flavors_max = 2;
     OPEN(0, 2000);
-    tenant_in(0, 1, 2000);
-    tenant_in(1, 1, 0);
-    node_in(0, 0, 80 * GB);
+    rig_tenant_in(&rig, 0, 0, 1, 2000);
+    rig_tenant_in(&rig, 1, 0, 1, 0);
+    rig_node_in(&rig, 0, 2, 0);
     run_some(&mine, 2, borrowed); /* flavor 0 is all there is: borrowed */
     assert_true(view(borrowed[1]).borrowed);
-    node_in(1, 1, 80 * GB);
+    rig_node_in(&rig, 1, 2, 1);
     run_some(&other, 2, theirs); /* flavor 1: it borrows, for its own quota is lent */
     assert_int_equal(view(theirs[1]).flavor, 1);
     slot = rig_submit(&rig, &mine);
@@ -430,9 +321,9 @@ static void case_14_who_does_not_contribute_is_not_stopped(void **state)
     uint32_t little[2];
 
     OPEN(4000, 0);
-    node_in(1, 0, 80 * GB);
+    rig_node(&rig, 1, 2, 80 * GB);
     run_some(&borrower, 2, large);
-    node_in(0, 0, 40 * GB);
+    rig_node(&rig, 0, 2, 40 * GB);
     run_some(&borrower, 2, little); /* the newest, on GPUs that are too small */
     mine.bytes = 60 * GB;
     rig_submit(&rig, &mine);
@@ -691,321 +582,8 @@ static void case_24_finished_work_is_not_revived(void **state)
     assert_int_equal(jobs_view(fleet_jobs(rig.fleet), id).state, JOB_FREE);
 }
 
-/* ---- order and fairness ---- */
-
-/* One customer's flood takes what it owns and what is idle; another's first job takes back its own at once. */
-static void a_flood_does_not_hold_up_the_first_job_of_another(const struct order_policy *order)
-{
-    struct rig_job flood = job_of(1, 1);
-    struct rig_job mine = job_of(0, 1);
-    uint32_t slot;
-
-    rig.config.jobs.order = order;
-    OPEN(2000, 2000);
-    rig_node(&rig, 0, 4, 80 * GB);
-    for (uint32_t i = 0; i < 50; i++)
-        rig_submit(&rig, &flood);
-    rig_answer_all(&rig);
-    assert_int_equal(used(1), 4000);
-    rig_wait(&rig, MINUTE);
-    slot = rig_submit(&rig, &mine);
-    rig_answer_all(&rig);
-    assert_int_equal(view(slot).state, JOB_RUNNING);
-    assert_int_equal(totals().reclaims, 1);
-}
-
-static void fifty_jobs_of_one_do_not_hold_up_another_under_fifo(void **state)
-{
-    (void)state;
-    a_flood_does_not_hold_up_the_first_job_of_another(&order_fifo);
-}
-
-static void fifty_jobs_of_one_do_not_hold_up_another_under_wfq(void **state)
-{
-    (void)state;
-    a_flood_does_not_hold_up_the_first_job_of_another(&order_wfq);
-}
-
-/* Nobody owns anything and all borrow: under wfq the newcomer is next, under fifo the fifty are before it. */
-static void wfq_serves_the_newcomer_next(void **state)
-{
-    (void)state;
-    struct rig_job flood = job_of(1, 1);
-    struct rig_job mine = job_of(0, 1);
-    uint32_t theirs[2];
-    uint32_t slot;
-
-    rig.config.jobs.order = &order_wfq;
-    OPEN(0, 0);
-    rig_cohort(&rig, 0, NO_COHORT, 2000);
-    rig_node(&rig, 0, 2, 80 * GB);
-    run_some(&flood, 2, theirs);
-    for (uint32_t i = 0; i < 40; i++)
-        rig_submit(&rig, &flood);
-    slot = rig_submit(&rig, &mine);
-    rig_end(&rig, theirs[0], JOB_SUCCEEDED);
-    assert_int_not_equal(view(slot).state, JOB_PENDING);
-}
-
-/* Two tenants that always have work stop each other's jobs at most until each has its own. */
-static void two_tenants_do_not_reclaim_from_each_other_in_turns(void **state)
-{
-    (void)state;
-    struct rig_job jobs[2] = {job_of(0, 1), job_of(1, 1)};
-    uint64_t settled;
-
-    OPEN(2000, 2000);
-    rig_node(&rig, 0, 4, 80 * GB);
-    for (uint32_t i = 0; i < 4; i++)
-        rig_submit(&rig, &jobs[1]);
-    rig_answer_all(&rig);
-    for (uint32_t i = 0; i < 4; i++) {
-        rig_submit(&rig, &jobs[0]);
-        rig_answer_all(&rig);
-    }
-    settled = totals().reclaims;
-    assert_int_equal(settled, 2);
-    for (uint32_t i = 0; i < 200; i++) {
-        uint32_t slot = 0;
-
-        rig_wait(&rig, MINUTE);
-        while (!rig.slots[slot] || view(slot).state != JOB_RUNNING || (i + slot) % 3 == 0)
-            slot = (slot + 1) % RIG_JOBS;
-        rig_submit(&rig, &jobs[view(slot).tenant]);
-        rig_end(&rig, slot, JOB_SUCCEEDED);
-        rig_answer_all(&rig);
-        assert_int_equal(used(0), 2000);
-        assert_int_equal(used(1), 2000);
-    }
-    assert_int_equal(totals().reclaims, settled);
-}
-
-static void a_stopped_job_keeps_its_place(void **state)
-{
-    (void)state;
-    struct rig_job borrower = job_of(1, 1);
-    struct rig_job mine = job_of(0, 1);
-    uint32_t theirs[2];
-    uint32_t later;
-    uint32_t slot;
-
-    OPEN(1000, 1000);
-    rig_node(&rig, 0, 2, 80 * GB);
-    run_some(&borrower, 2, theirs);
-    later = rig_submit(&rig, &borrower);
-    slot = rig_submit(&rig, &mine);
-    rig_answer_all(&rig);
-    assert_int_equal(view(theirs[1]).state, JOB_PENDING);
-    rig_end(&rig, slot, JOB_SUCCEEDED);
-    rig_answer_all(&rig);
-    assert_int_equal(view(theirs[1]).state, JOB_RUNNING); /* before the one that came after it */
-    assert_int_equal(view(later).state, JOB_PENDING);
-}
-
-static void priority_goes_first_then_age(void **state)
-{
-    (void)state;
-    struct rig_job job = job_of(0, 1);
-    uint32_t running;
-    uint32_t low;
-    uint32_t low_later;
-    uint32_t high;
-
-    OPEN(1000);
-    rig_node(&rig, 0, 1, 80 * GB);
-    job.priority = 9;
-    run_some(&job, 1, &running);
-    job.priority = 0;
-    low = rig_submit(&rig, &job);
-    low_later = rig_submit(&rig, &job);
-    job.priority = 5;
-    high = rig_submit(&rig, &job);
-    rig_end(&rig, running, JOB_SUCCEEDED);
-    rig_answer_all(&rig);
-    assert_int_equal(view(high).state, JOB_RUNNING);
-    rig_end(&rig, high, JOB_SUCCEEDED);
-    rig_answer_all(&rig);
-    assert_int_equal(view(low).state, JOB_RUNNING);
-    assert_int_equal(view(low_later).state, JOB_PENDING);
-}
-
-/* Claimers for whom nothing can be done do not use up the searches of one for whom something can. */
-static void hopeless_claimers_do_not_starve_one_with_hope(void **state)
-{
-    (void)state;
-    struct rig_job young = job_of(1, 1);
-    struct rig_job borrower = job_of(1, 1);
-    struct rig_job gang = job_of(2, 2);
-    struct rig_job mine = job_of(0, 1);
-    uint32_t theirs[2];
-    uint32_t fixed[2];
-    uint32_t slot;
-
-    rig.config.jobs.reservations_max = 0;
-    OPEN(1000, 0, 2000);
-    rig_node(&rig, 0, 2, 80 * GB);
-    young.runtime_min_ns = 100 * HOUR;
-    run_some(&young, 1, &fixed[0]);
-    run_some(&borrower, 1, &theirs[0]);
-    for (uint32_t i = 0; i < 20; i++) { /* each a class of its own */
-        gang.bytes = GB + i;
-        rig_submit(&rig, &gang);
-    }
-    assert_int_equal(totals().reclaims, 0);
-    slot = rig_submit(&rig, &mine);
-    rig_wait(&rig, MINUTE);
-    rig_answer_all(&rig);
-    assert_int_equal(view(slot).state, JOB_RUNNING);
-    assert_int_equal(totals().reclaims, 1);
-}
-
-static void every_job_says_why_it_waits(void **state)
-{
-    (void)state;
-    struct rig_job small = job_of(0, 1);
-    struct rig_job gang = job_of(1, 2);
-    struct rig_job share = job_of(2, 1);
-    uint32_t first;
-    uint32_t whole;
-    uint32_t late[3];
-    uint32_t other;
-
-    OPEN(3000, 2000, 1000);
-    rig_tenant(&rig, 3, 0, 1000, 0, QUOTA_UNLIMITED);
-    rig_node(&rig, 0, 2, 80 * GB);
-    small.runtime_min_ns = 10 * HOUR;
-    run_some(&small, 1, &first);
-    whole = rig_submit(&rig, &gang);
-    assert_int_equal(view(whole).wait, JOB_WAIT_CAPACITY);
-    assert_string_equal(job_wait_text(view(whole).wait), "no GPU has room");
-    small.size_ns = 20 * HOUR;
-    for (uint32_t i = 0; i < 3; i++)
-        late[i] = rig_submit(&rig, &small);
-    for (uint32_t i = 0; i < 2; i++) { /* in the middle of its class as at its head */
-        assert_int_equal(view(late[i]).wait, JOB_WAIT_RESERVED);
-        assert_int_equal(view(late[i]).reserved_for, whole);
-    }
-    share.isolation = ISOLATION_MIG;
-    share.bytes = 70 * GB;
-    rig_submit(&rig, &share); /* refused: no slice is so large with its base */
-    assert_int_equal(rig_said(&rig, FLEET_COMMAND_JOB_REFUSE, 0)->reason, JOB_REFUSE_ISOLATION);
-    other = rig_submit(&rig, &(struct rig_job){.tenant = 3, .gpus = 1, .size_ns = HOUR, .bytes = GB, .isolation = ISOLATION_MPS,
-                                               .flags = JOB_PREEMPTIBLE});
-    rig_tenant(&rig, 3, 0, 0, 0, 0);
-    assert_int_equal(view(other).state == JOB_PENDING ? view(other).wait : JOB_WAIT_QUOTA, JOB_WAIT_QUOTA);
-}
-
-static void training_in_turns_is_for_small_jobs(void **state)
-{
-    (void)state;
-    struct rig_job job = job_of(0, 1);
-    uint32_t slot;
-
-    OPEN(1000);
-    rig_node(&rig, 0, 1, 80 * GB);
-    job.isolation = ISOLATION_TIME_SLICE;
-    job.size_ns = HOUR + 1;
-    rig_submit(&rig, &job);
-    assert_int_equal(rig_said(&rig, FLEET_COMMAND_JOB_REFUSE, 0)->reason, JOB_REFUSE_STAGE);
-    job.stage = STAGE_EVALUATE;
-    slot = rig_submit(&rig, &job);
-    assert_int_not_equal(view(slot).state, JOB_FREE);
-}
-
-/* A job that takes a minute does not pay for a load of ten; work that joins it does, whoever's it is and though it waits for
- * something else. */
-static void work_that_joins_makes_a_load_pay_for_all(void **state)
-{
-    (void)state;
-    struct rig_job other = job_of(1, 1);
-    struct rig_job little = job_of(0, 1);
-    struct rig_job slice = job_of(1, 1);
-    uint32_t running;
-    uint32_t slot;
-    uint32_t joined;
-
-    OPEN(1000, 0);
-    rig_tenant(&rig, 1, 0, 1000, 0, QUOTA_UNLIMITED);
-    rig_base(&rig, 2, 16 * GB, 1, 10 * MINUTE);
-    rig_node(&rig, 0, 2, 80 * GB);
-    run_some(&other, 1, &running);
-    little.base = 2;
-    little.size_ns = MINUTE;
-    slot = rig_submit(&rig, &little);
-    assert_int_equal(view(slot).state, JOB_PENDING);
-    assert_int_equal(view(slot).wait, JOB_WAIT_CAPACITY);
-    slice.base = 2;
-    slice.isolation = ISOLATION_MIG;
-    joined = rig_submit(&rig, &slice);
-    assert_int_equal(view(joined).wait, JOB_WAIT_QUOTA);
-    assert_int_equal(view(slot).state, JOB_BASE_WAIT);
-}
-
-static void a_load_comes_in_the_end(void **state)
-{
-    (void)state;
-    struct rig_job little = job_of(0, 1);
-    uint32_t slot;
-
-    OPEN(1000);
-    rig_base(&rig, 2, 16 * GB, 1, 10 * MINUTE);
-    rig_node(&rig, 0, 1, 80 * GB);
-    little.base = 2;
-    little.size_ns = MINUTE;
-    slot = rig_submit(&rig, &little);
-    rig_wait(&rig, 99 * MINUTE);
-    assert_int_equal(view(slot).state, JOB_PENDING);
-    rig_wait(&rig, MINUTE); /* ten times as long as the load */
-    assert_int_equal(view(slot).state, JOB_BASE_WAIT);
-}
-
-static void an_event_at_the_instant_of_a_wakeup_does_not_cost_it(void **state)
-{
-    (void)state;
-    struct rig_job running = job_of(0, 1);
-    struct rig_job little = job_of(0, 1);
-    struct fleet_event checkpoint;
-    uint32_t first;
-    uint32_t slot;
-
-    OPEN(2000);
-    rig_base(&rig, 2, 16 * GB, 1, 10 * MINUTE);
-    rig_node(&rig, 0, 2, 80 * GB);
-    first = rig_submit(&rig, &running);
-    rig_answer_all(&rig);
-    little.base = 2;
-    little.size_ns = MINUTE;
-    slot = rig_submit(&rig, &little);
-    rig_wait(&rig, 99 * MINUTE);
-    assert_int_equal(view(slot).state, JOB_PENDING);
-    rig.at_ns += MINUTE; /* the load pays now, but before the tick another event comes */
-    memset(&checkpoint, 0, sizeof(checkpoint));
-    checkpoint.kind = FLEET_EVENT_JOB_CHECKPOINTED;
-    checkpoint.job_progress.job = rig.ids[first];
-    checkpoint.job_progress.done_ns = MINUTE;
-    rig_step(&rig, &checkpoint);
-    assert_int_equal(view(slot).state, JOB_BASE_WAIT);
-}
-
-static void a_gpu_is_shared_when_none_is_free(void **state)
-{
-    (void)state;
-    struct rig_job job = job_of(0, 1);
-    uint32_t slots[3];
-
-    OPEN(2000);
-    rig_node(&rig, 0, 2, 80 * GB);
-    job.isolation = ISOLATION_MPS;
-    run_some(&job, 2, slots);
-    assert_int_equal(totals().base_loads, 2); /* though the base was on the first one's */
-    run_some(&job, 1, &slots[2]);
-    assert_int_equal(totals().base_loads, 2);
-    assert_int_equal(totals().base_hits, 1);
-}
-
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, init, close_rig)
     const struct CMUnitTest tests[] = {
         TEST(case_01_a_victim_is_not_let_in_before_its_preemptor),
         TEST(case_02_every_victim_left_after_minimising_is_lawful),
@@ -1031,19 +609,6 @@ int main(void)
         TEST(case_22_idle_money_has_an_owner_when_nobody_works),
         TEST(case_23_a_burst_is_charged_when_it_is_admitted),
         TEST(case_24_finished_work_is_not_revived),
-        TEST(fifty_jobs_of_one_do_not_hold_up_another_under_fifo),
-        TEST(fifty_jobs_of_one_do_not_hold_up_another_under_wfq),
-        TEST(wfq_serves_the_newcomer_next),
-        TEST(two_tenants_do_not_reclaim_from_each_other_in_turns),
-        TEST(a_stopped_job_keeps_its_place),
-        TEST(priority_goes_first_then_age),
-        TEST(hopeless_claimers_do_not_starve_one_with_hope),
-        TEST(every_job_says_why_it_waits),
-        TEST(training_in_turns_is_for_small_jobs),
-        TEST(work_that_joins_makes_a_load_pay_for_all),
-        TEST(a_load_comes_in_the_end),
-        TEST(an_event_at_the_instant_of_a_wakeup_does_not_cost_it),
-        TEST(a_gpu_is_shared_when_none_is_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

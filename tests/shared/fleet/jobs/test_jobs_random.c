@@ -64,6 +64,8 @@ struct trial {
     uint32_t asked_count;
     int64_t nominal_milli[TENANTS][FLAVORS];
     int64_t borrowing_milli[TENANTS][FLAVORS];
+    int64_t retry_at_ns[4];      /* by base: loads failed, and it is not asked for before */
+    uint32_t failures[4];
     uint64_t placed;
     uint64_t stopped;
     struct fleet_event *events;  /* a journal, when not NULL */
@@ -246,6 +248,7 @@ static void check_work_conserving(struct trial *trial)
         pays = !trial->config.jobs.place->resident_first || spec->job.isolation == ISOLATION_MIG ||
                work_ns[base] >= (uint64_t)(20 * NS_PER_S * base_gpus(base)) ||
                trial->at_ns - view.submitted_at_ns >= 200 * NS_PER_S;
+        pays = pays && (spec->job.isolation == ISOLATION_MIG || trial->at_ns >= trial->retry_at_ns[base]);
         ask.bytes = spec->job.bytes;
         ask.base_bytes = base_bytes(base);
         ask.tenant = spec->job.tenant.value;
@@ -540,7 +543,17 @@ static void loaded(struct trial *trial, const struct fleet_command *command, boo
                                                command->base_load.base.value);
     struct fleet_event event = event_of(FLEET_EVENT_BASE_LOADED);
 
+    uint16_t base = command->base_load.base.value;
+
     that(holding != NULL && !holding->ready);
+    /* Ten seconds, and twice as long each time, six times; what goes with its GPUs does not count. */
+    if (!fails) {
+        trial->failures[base] = 0;
+        trial->retry_at_ns[base] = 0;
+    } else if ((command->base_load.gpu_mask & trial->nodes[command->base_load.node.value].noticed) == 0) {
+        trial->retry_at_ns[base] = trial->at_ns + (10 * NS_PER_S << (trial->failures[base] < 6 ? trial->failures[base] : 6));
+        trial->failures[base]++;
+    }
     holding->ready = !fails; /* a failure is followed by BASE_DROP */
     event.answers = command->id;
     event.reason = fails;

@@ -204,25 +204,22 @@ static void a_replica_that_is_no_longer_wanted_stops_waiting(void **state)
     assert_int_equal(counts().waiting, 1);
 }
 
+/* Later, though jobs could be stopped for it; the GPU is theirs until then. */
 static void a_base_that_does_not_come_is_asked_for_again(void **state)
 {
     (void)state;
-    struct fleet_event event;
-    const struct fleet_command *load;
 
+    fill(3, 1, JOB_PREEMPTIBLE, 0);
     scale(1, REPLICAS);
-    load = rig_said(&rig, FLEET_COMMAND_BASE_LOAD, 0);
-    memset(&event, 0, sizeof(event));
-    event.kind = FLEET_EVENT_BASE_LOADED;
-    event.reason = 1;
-    event.answers = load->id;
-    event.base_loaded.base = load->base_load.base;
-    event.base_loaded.node = load->base_load.node;
-    event.base_loaded.gpu_mask = load->base_load.gpu_mask;
-    for (uint32_t i = 0; i < RIG_ASKED; i++)
-        rig.asked[i].open = false;
-    rig_step(&rig, &event);
-    assert_int_equal(rig_count(&rig, FLEET_COMMAND_BASE_LOAD), 1);
+    rig_fail_loads(&rig);
+    assert_int_equal(rig_count(&rig, FLEET_COMMAND_BASE_LOAD), 0);
+    fill(1, 1, JOB_PREEMPTIBLE, 0);
+    assert_int_equal(jobs_totals(fleet_jobs(rig.fleet)).running, 4);
+    rig_wait(&rig, 9 * SECOND);
+    assert_int_equal(jobs_totals(fleet_jobs(rig.fleet)).serving_stops, 0);
+    assert_int_equal(counts().waiting, 1);
+    rig_wait(&rig, SECOND);
+    assert_int_equal(jobs_totals(fleet_jobs(rig.fleet)).serving_stops, 1);
     rig_answer_all(&rig);
     assert_int_equal(counts().up, 1);
 }

@@ -1,0 +1,97 @@
+#include "worker/settings.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+uint32_t worker_threads_here(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return count < 1 ? 1 : count > 256 ? 256 : (uint32_t)count;
+}
+
+static enum status read_count(const struct options *options, uint32_t option, const char *value, uint64_t least, uint64_t most,
+                              uint64_t *ret_count)
+{
+    char *end;
+    unsigned long long count = strtoull(value, &end, 10);
+
+    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && count >= least && count <= most) {
+        *ret_count = count;
+        return STATUS_OK;
+    }
+    {
+        char why[80];
+
+        snprintf(why, sizeof(why), "a whole number from %llu to %llu", (unsigned long long)least, (unsigned long long)most);
+        options_complain(options, option, value, why);
+    }
+    return STATUS_INVALID;
+}
+
+static enum status read_u32(const struct options *options, uint32_t option, const char *value, uint32_t most, uint32_t *ret)
+{
+    uint64_t count = 0;
+    enum status status = read_count(options, option, value, 1, most, &count);
+
+    if (status == STATUS_OK)
+        *ret = (uint32_t)count;
+    return status;
+}
+
+static enum status read_mb(const struct options *options, uint32_t option, const char *value, uint64_t *ret_bytes)
+{
+    uint64_t count = 0;
+    enum status status = read_count(options, option, value, 1, 16000000, &count);
+
+    if (status == STATUS_OK)
+        *ret_bytes = count * 1000000;
+    return status;
+}
+
+static enum status read_mode(struct worker_config *config, const struct options *options, uint32_t option, const char *value)
+{
+    config->mode_chosen = true;
+    config->mode = strcmp(value, "fast") == 0 ? MODE_FAST : MODE_EXACT;
+    if (strcmp(value, "fast") == 0 || strcmp(value, "exact") == 0)
+        return STATUS_OK;
+    options_complain(options, option, value, "exact or fast");
+    return STATUS_INVALID;
+}
+
+static enum status read_kernels(struct worker_config *config, const struct options *options, uint32_t option, const char *value)
+{
+    enum status status = kernel_set_find(value, &config->kernels);
+
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    options_complain(options, option, value,
+                     status == STATUS_INVALID ? "this machine's CPU lacks it; berth-exec devices lists what runs here"
+                                              : "there is no such set; berth-exec devices lists them");
+    return STATUS_INVALID;
+}
+
+enum status worker_option(struct worker_config *config, const struct options *options, uint32_t option, const char *value)
+{
+    const char *name = options->table[option].name;
+
+#define TAKE(text, read)           \
+    if (strcmp(name, text) == 0) \
+        return read
+    TAKE("merged_as", (config->merged_as = value, STATUS_OK));
+    TAKE("mode", read_mode(config, options, option, value));
+    TAKE("kernels", read_kernels(config, options, option, value));
+    TAKE("threads", read_u32(options, option, value, 256, &config->threads));
+    TAKE("deterministic", (config->deterministic = true, STATUS_OK));
+    TAKE("context", read_u32(options, option, value, 1 << 20, &config->positions_max));
+    TAKE("sequences", read_u32(options, option, value, 4096, &config->sequences_max));
+    TAKE("token_budget", read_u32(options, option, value, 1 << 16, &config->token_budget));
+    TAKE("max_loras", read_u32(options, option, value, 4096, &config->max_loras));
+    TAKE("slots", read_u32(options, option, value, 4096, &config->slots));
+    TAKE("rank_max", read_u32(options, option, value, LORA_RANK_MAX, &config->rank_max));
+    TAKE("pool_mb", read_mb(options, option, value, &config->pool_bytes));
+    TAKE("host_mb", read_mb(options, option, value, &config->host_bytes));
+    TAKE("kv_mb", read_mb(options, option, value, &config->kv_bytes));
+#undef TAKE
+    return STATUS_NOT_FOUND;
+}

@@ -1,0 +1,321 @@
+/* What a job learns, bit by bit: alone or beside others, with any level of recomputing, on any number of threads; and that samples in one
+ * batch do not see each other. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rig.h"
+
+enum { STEPS = 3, JOBS = 3 };
+
+/* What a run leaves of one job. */
+struct left {
+    int64_t parameters;
+    float *matrices;
+    double loss[STEPS];
+};
+
+static const struct tiny tiny = {
+    .dims = {.hidden = 40, .heads = 6, .kv_heads = 2, .head_dim = 12, .ffn = 56, .vocabulary = 270, .layers = 3}, .normed_heads = true,
+    .dtype = DTYPE_BF16};
+
+struct world {
+    char directory[64];
+    struct model *model;
+    struct lora_source source[JOBS];
+    struct rig_samples samples[JOBS];
+};
+
+static void world_open(struct world *world)
+{
+    static const int32_t ranks[JOBS] = {4, 16, 7};
+    static const uint32_t modules[JOBS] = {0x7f, 0x05, 0x6a};
+
+    rig_model_make(&tiny, 11, world->directory);
+    world->model = rig_model(world->directory);
+    for (int32_t job = 0; job < JOBS; job++) {
+        /* The last one leaves the lowest layer alone. */
+        world->source[job] = rig_source(&tiny.dims, ranks[job], modules[job], job == 2, 20 + (uint64_t)job);
+        rig_samples_draw(&world->samples[job], 5 + 3 * job, 60, tiny.dims.vocabulary, job, 30 + (uint64_t)job);
+    }
+}
+
+static void world_close(struct world *world)
+{
+    for (int32_t job = 0; job < JOBS; job++)
+        rig_source_free(&world->source[job]);
+    model_close(world->model);
+    rig_model_drop(world->directory);
+}
+
+/* Trains the jobs of the mask together for some steps; ret_left [JOBS]. */
+static void train(const struct world *world, const struct trainer_config *config, uint32_t mask, struct left *ret_left)
+{
+    struct trainer *trainer = rig_trainer(world->model, config);
+    const struct optimizer optimizer = {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .decay = 0.01f, .clip = 0.5f};
+    const double rates[JOBS] = {1e-3, 2e-3, 3e-3};
+    struct train_sample samples[64];
+    int32_t count = 0;
+
+    for (int32_t turn = 0; turn < 64; turn++) /* interleaved */
+        for (int32_t job = JOBS - 1; job >= 0; job--)
+            if ((mask >> job & 1) != 0 && turn < world->samples[job].count)
+                samples[count++] = world->samples[job].sample[turn];
+    for (int32_t job = 0; job < JOBS; job++)
+        if ((mask >> job & 1) != 0)
+            assert_int_equal(trainer_job_open(trainer, job, &world->source[job], &optimizer), STATUS_OK);
+    for (int step = 0; step < STEPS; step++) {
+        struct train_outcome outcomes[JOBS] = {{0}};
+
+        assert_int_equal(trainer_step(trainer, samples, count, rates, outcomes), STATUS_OK);
+        for (int32_t job = 0; job < JOBS; job++)
+            ret_left[job].loss[step] = outcomes[job].loss;
+    }
+    for (int32_t job = 0; job < JOBS; job++) {
+        if ((mask >> job & 1) == 0)
+            continue;
+        ret_left[job].parameters = trainer_parameters(trainer, job);
+        ret_left[job].matrices = malloc((size_t)ret_left[job].parameters * sizeof(float));
+        trainer_get(trainer, job, TRAIN_MATRICES, ret_left[job].matrices);
+    }
+    trainer_close(trainer);
+}
+
+static void left_free(struct left *left)
+{
+    for (int32_t job = 0; job < JOBS; job++)
+        free(left[job].matrices);
+    memset(left, 0, JOBS * sizeof(*left));
+}
+
+static void expect_same(const struct left *expected, const struct left *found, int32_t job, const char *what, enum kernel_set set)
+{
+    for (int step = 0; step < STEPS; step++)
+        if (memcmp(&expected->loss[step], &found->loss[step], sizeof(double)) != 0 || !isfinite(found->loss[step]))
+            fail_msg("%s, %s: job %d, step %d: losses %a and %a", kernel_set_name(set), what, job, step, expected->loss[step],
+                     found->loss[step]);
+    for (int64_t i = 0; i < expected->parameters; i++)
+        if (float_bits(expected->matrices[i]) != float_bits(found->matrices[i]))
+            fail_msg("%s, %s: job %d, number %lld: %a and %a", kernel_set_name(set), what, job, (long long)i,
+                     (double)expected->matrices[i], (double)found->matrices[i]);
+}
+
+static struct trainer_config config_of(enum mode mode, enum kernel_set set, uint32_t threads, enum recompute recompute)
+{
+    struct trainer_config config = rig_config(mode, set, threads);
+
+    config.rows_max = 400;
+    config.job_rows_max = 150;
+    config.samples_max = 20;
+    config.recompute = recompute;
+    return config;
+}
+
+static void a_job_learns_the_same_beside_others(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    world_open(&world);
+    RIG_EACH_SET(set)
+        for (enum mode mode = MODE_EXACT; mode <= MODE_FAST; mode++) {
+            const struct trainer_config config = config_of(mode, set, 1, RECOMPUTE_NONE);
+            struct left together[JOBS] = {{0}};
+
+            train(&world, &config, 7, together);
+            assert_true(together[0].loss[STEPS - 1] < together[0].loss[0]);
+            for (int32_t job = 0; job < JOBS; job++) {
+                struct left alone[JOBS] = {{0}};
+
+                train(&world, &config, 1u << job, alone);
+                expect_same(&together[job], &alone[job], job, mode == MODE_EXACT ? "exact, alone" : "fast, alone", set);
+                left_free(alone);
+            }
+            left_free(together);
+        }
+    world_close(&world);
+}
+
+static void levels_and_threads_change_no_bit(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    world_open(&world);
+    RIG_EACH_SET(set)
+        for (enum mode mode = MODE_EXACT; mode <= MODE_FAST; mode++) {
+            struct trainer_config config = config_of(mode, set, 1, RECOMPUTE_NONE);
+            struct left expected[JOBS] = {{0}};
+
+            train(&world, &config, 7, expected);
+            for (enum recompute recompute = 0; recompute < RECOMPUTE_COUNT; recompute++)
+                for (uint32_t threads = 1; threads <= 3; threads++) {
+                    struct left found[JOBS] = {{0}};
+                    char what[64];
+
+                    config = config_of(mode, set, threads, recompute);
+                    snprintf(what, sizeof(what), "%s, %u threads", recompute_name(recompute), threads);
+                    train(&world, &config, 7, found);
+                    for (int32_t job = 0; job < JOBS; job++)
+                        expect_same(&expected[job], &found[job], job, what, set);
+                    left_free(found);
+                }
+            left_free(expected);
+        }
+    world_close(&world);
+}
+
+/* Gradients of samples in one batch, and of one batch each. */
+static void packed_samples_do_not_see_each_other(void **state)
+{
+    static struct world world;
+
+    (void)state;
+    world_open(&world);
+    RIG_EACH_SET(set) {
+        const struct trainer_config config = config_of(MODE_EXACT, set, 1, RECOMPUTE_NONE);
+        struct trainer *trainer = rig_trainer(world.model, &config);
+        struct rig_samples *samples = &world.samples[0];
+        int64_t parameters;
+        float *packed;
+        float *apart;
+        double logp[64];
+        double logp_apart[64];
+        double largest = 0;
+        double worst = 0;
+
+        assert_int_equal(trainer_job_open(trainer, 0, &world.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
+        parameters = trainer_parameters(trainer, 0);
+        packed = calloc((size_t)parameters, sizeof(float));
+        apart = calloc((size_t)parameters, sizeof(float));
+        rig_samples_mean(samples);
+        trainer_pass(trainer, samples->sample, samples->count, logp);
+        trainer_get(trainer, 0, TRAIN_GRADIENTS, packed);
+        trainer_put(trainer, 0, TRAIN_GRADIENTS, apart);
+        for (int32_t i = 0; i < samples->count; i++)
+            trainer_pass(trainer, &samples->sample[i], 1, &logp_apart[i]);
+        trainer_get(trainer, 0, TRAIN_GRADIENTS, apart);
+        for (int32_t i = 0; i < samples->count; i++)
+            assert_memory_equal(&logp[i], &logp_apart[i], sizeof(double));
+        for (int64_t i = 0; i < parameters; i++) {
+            largest = fmax(largest, fabs((double)packed[i]));
+            worst = fmax(worst, fabs((double)packed[i] - (double)apart[i]));
+        }
+        printf("%s: packed and apart differ by %.2g of the largest gradient\n", kernel_set_name(set), worst / largest);
+        assert_true(worst < 1e-6 * largest);
+        free(packed);
+        free(apart);
+        trainer_close(trainer);
+    }
+    world_close(&world);
+}
+
+/* The loss of two passes is the mean over both passes' targets, not the mean of two means. */
+static void accumulated_passes_are_one_batch(void **state)
+{
+    static struct world world;
+    struct trainer_config config;
+
+    (void)state;
+    world_open(&world);
+    config = config_of(MODE_EXACT, kernel_set_best(), 1, RECOMPUTE_NONE);
+    config.rows_max = 800;
+    for (int32_t whole = 0; whole < 2; whole++) {
+        static struct left left[2][JOBS];
+
+        config.job_rows_max = whole != 0 ? 800 : 64;
+        train(&world, &config, 7, left[whole]);
+        for (int32_t job = 0; whole != 0 && job < JOBS; job++) {
+            for (int step = 0; step < STEPS; step++)
+                assert_true(fabs(left[0][job].loss[step] - left[1][job].loss[step]) < 2e-6 * left[0][job].loss[step]);
+            for (int64_t i = 0; i < left[0][job].parameters; i++)
+                assert_true(fabs((double)left[0][job].matrices[i] - (double)left[1][job].matrices[i]) < 3e-4);
+        }
+        if (whole != 0) {
+            left_free(left[0]);
+            left_free(left[1]);
+        }
+    }
+    world_close(&world);
+}
+
+/* log p without a way back, of a job and of the base, and what a coefficient of each sample does. */
+static void logp_needs_no_way_back(void **state)
+{
+    static struct world world;
+    struct trainer_config config = config_of(MODE_FAST, kernel_set_best(), 2, RECOMPUTE_LAYER);
+    struct trainer *trainer;
+    double before[64];
+    double passed[64];
+    double base[64];
+    float *gradient;
+
+    (void)state;
+    world_open(&world);
+    trainer = rig_trainer(world.model, &config);
+    assert_int_equal(trainer_job_open(trainer, 1, &world.source[1], &OPTIMIZER_DEFAULT), STATUS_OK);
+    gradient = malloc((size_t)trainer_parameters(trainer, 1) * sizeof(float));
+    trainer_logp(trainer, world.samples[1].sample, world.samples[1].count, before);
+    trainer_get(trainer, 1, TRAIN_GRADIENTS, gradient);
+    for (int64_t i = 0; i < trainer_parameters(trainer, 1); i++)
+        assert_true(gradient[i] == 0);
+    for (int32_t i = 0; i < world.samples[1].count; i++)
+        world.samples[1].sample[i].coef = i == 0 ? 1.0f : 0.0f;
+    trainer_pass(trainer, world.samples[1].sample, world.samples[1].count, passed);
+    assert_memory_equal(before, passed, (size_t)world.samples[1].count * sizeof(double));
+    for (int32_t i = 0; i < world.samples[1].count; i++)
+        world.samples[1].sample[i].job = SEGMENT_NONE;
+    trainer_logp(trainer, world.samples[1].sample, world.samples[1].count, base);
+    assert_true(base[0] != before[0]);
+    free(gradient);
+    trainer_close(trainer);
+    world_close(&world);
+}
+
+static void a_gradient_that_is_no_number_changes_nothing(void **state)
+{
+    static struct world world;
+    struct trainer_config config = config_of(MODE_EXACT, kernel_set_best(), 1, RECOMPUTE_NONE);
+    struct trainer *trainer;
+    double norm = 0;
+    int64_t parameters;
+    float *values;
+    float *after;
+
+    (void)state;
+    world_open(&world);
+    trainer = rig_trainer(world.model, &config);
+    assert_int_equal(trainer_job_open(trainer, 0, &world.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
+    parameters = trainer_parameters(trainer, 0);
+    values = calloc((size_t)parameters, sizeof(float));
+    after = calloc((size_t)parameters, sizeof(float));
+    values[parameters / 2] = NAN;
+    trainer_put(trainer, 0, TRAIN_GRADIENTS, values);
+    trainer_get(trainer, 0, TRAIN_MATRICES, values);
+    assert_int_equal(trainer_update(trainer, 0, 1e-3, &norm), STATUS_INVALID);
+    assert_true(!isfinite(norm));
+    trainer_get(trainer, 0, TRAIN_MATRICES, after);
+    assert_memory_equal(values, after, (size_t)parameters * sizeof(float));
+    assert_int_equal(trainer_updates(trainer, 0), 0);
+    trainer_get(trainer, 0, TRAIN_GRADIENTS, after);
+    for (int64_t i = 0; i < parameters; i++)
+        assert_true(after[i] == 0);
+    free(values);
+    free(after);
+    trainer_close(trainer);
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_learns_the_same_beside_others),
+        cmocka_unit_test(levels_and_threads_change_no_bit),
+        cmocka_unit_test(packed_samples_do_not_see_each_other),
+        cmocka_unit_test(accumulated_passes_are_one_batch),
+        cmocka_unit_test(logp_needs_no_way_back),
+        cmocka_unit_test(a_gradient_that_is_no_number_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
