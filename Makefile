@@ -66,12 +66,10 @@ $(B)/shared/%.o: CPPFLAGS := -Ishared
 $(B)/traces/%.o: CPPFLAGS := -Ishared -Itraces $(HOST_CPPFLAGS)
 $(B)/sim/%.o:    CPPFLAGS := -Ishared -Itraces -Isim $(HOST_CPPFLAGS)
 $(B)/exec/%.o:   CPPFLAGS := -Ishared -Iexec $(EXEC_CPPFLAGS)
-# A set of CPU kernels is one file with instructions of its own; -O3 for their inner loops.
+# A set of CPU kernels is one file with instructions of its own; -O3 for their inner loops, and no minutes of inlining for sanitizers.
 KERNELS := $(B)/exec/engine/ops/cpu/kernels
-# Under asan gcc checks by calls: inlined checks of unrolled lanes take minutes to compile (13 s for more than 300).
-KERNELS_CFLAGS_release := -O3
-KERNELS_CFLAGS_asan    := $(if $(filter clang%,$(notdir $(CC))),,--param asan-instrumentation-with-call-threshold=0 -fno-var-tracking-assignments)
-$(KERNELS)_scalar.o $(KERNELS)_avx2.o $(KERNELS)_avx512bf16.o: CFLAGS += $(KERNELS_CFLAGS_$(MODE))
+$(KERNELS)_scalar.o $(KERNELS)_avx2.o $(KERNELS)_avx512bf16.o: CFLAGS += $(if $(filter release,$(MODE)),-O3 -DKERNELS_UNROLLED)
+$(KERNELS)_scalar.o: CFLAGS += $(if $(filter release,$(MODE)),,-fno-inline)
 ifeq ($(shell uname -m),x86_64)
 $(KERNELS)_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
 $(KERNELS)_avx512bf16.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma
