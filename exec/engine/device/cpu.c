@@ -230,5 +230,6 @@ const struct device device_cpu = {
     .recorded = cpu_recorded,
     .replay = cpu_replay,
     .b_in_pairs = true,
+    .weights_in_place = true,
     .train_ops = cpu_train_ops,
 };

@@ -55,6 +55,8 @@ struct device {
     void (*replay)(struct dev *dev, uint32_t graph);
     /* Whether a packed adapter's B is [r/2][out][2] in bf16. */
     bool b_in_pairs;
+    /* Whether weight() keeps the pointer it is given, so that a base in the device's memory may change under it. */
+    bool weights_in_place;
     /* Of a device that was opened to train; NULL in place of the function: this kind does not. */
     const struct train_ops *(*train_ops)(const struct dev *dev);
 };

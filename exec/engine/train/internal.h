@@ -103,6 +103,7 @@ struct trainer {
     struct counts *host_counts;
     struct lora_grad *host_grads;
     int32_t lowest;                         /* layer that a gradient is wanted in, of this pass */
+    char *full_weights;                     /* on the device: all weights as act; in exact mode the matrices themselves */
 };
 
 static inline int32_t qkv_width(const struct dims *dims)
@@ -110,7 +111,13 @@ static inline int32_t qkv_width(const struct dims *dims)
     return (dims->heads + 2 * dims->kv_heads) * dims->head_dim;
 }
 
-/* Packs a job's matrices for the way forward. */
+/* Makes a job's matrices into what the way forward reads. */
 void job_pack(struct trainer *trainer, int32_t job);
+bool job_reserve_states(struct trainer *trainer, struct job *job);
+
+/* Full fine-tuning: makes matrices into weights again; where a weight's gradient goes, NULL when the base is frozen or there is none. */
+void full_pack(struct trainer *trainer);
+void full_drop(struct trainer *trainer);
+float *full_grad(const struct trainer *trainer, const void *weight_data);
 
 #endif

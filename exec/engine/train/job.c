@@ -63,6 +63,17 @@ static void matrices_take(struct job *job, const struct lora_source *initial, co
     }
 }
 
+bool job_reserve_states(struct trainer *trainer, struct job *job)
+{
+    bool all = true;
+
+    for (int i = 0; i < TRAIN_STATE_COUNT; i++) {
+        job->state[i] = trainer->device->reserve(trainer->dev, (size_t)job->parameters * sizeof(float));
+        all = all && job->state[i] != NULL;
+    }
+    return all;
+}
+
 static bool job_reserve(struct trainer *trainer, struct job *job)
 {
     const size_t pairs = (size_t)trainer->dims.layers * LORA_MODULE_COUNT;
@@ -72,19 +83,14 @@ static bool job_reserve(struct trainer *trainer, struct job *job)
     job->pairs = calloc(pairs, sizeof(*job->pairs));
     job->values = malloc(bytes);
     job->packed = malloc((size_t)job->packed_bytes);
-    for (int i = 0; i < TRAIN_STATE_COUNT; i++)
-        job->state[i] = trainer->device->reserve(trainer->dev, bytes);
-    for (int i = 0; i < TRAIN_STATE_COUNT; i++)
-        if (job->state[i] == NULL)
-            return false;
-    return job->place != NULL && job->pairs != NULL && job->values != NULL && job->packed != NULL;
+    return job_reserve_states(trainer, job) && job->place != NULL && job->pairs != NULL && job->values != NULL && job->packed != NULL;
 }
 
 enum status trainer_job_open(struct trainer *trainer, int32_t index, const struct lora_source *initial, const struct optimizer *optimizer)
 {
     struct job *job;
 
-    check(index >= 0 && index < trainer->config.jobs_max && !trainer->jobs[index].open);
+    check(index >= 0 && index < trainer->config.jobs_max && !trainer->jobs[index].open && !trainer->config.full);
     check(initial->layers == trainer->dims.layers && lora_rank_padded(initial->rank) <= trainer->config.lora_rank_max);
     job = &trainer->jobs[index];
     *job = (struct job){.open = true, .optimizer = *optimizer, .rank = initial->rank, .modules = initial->modules};
@@ -112,6 +118,8 @@ void trainer_job_close(struct trainer *trainer, int32_t index)
         return;
     for (int i = 0; i < TRAIN_STATE_COUNT; i++)
         trainer->device->release(trainer->dev, job->state[i]);
+    if (trainer->config.full)
+        full_drop(trainer);
     free(job->place);
     free(job->pairs);
     free(job->values);
@@ -175,6 +183,7 @@ static struct lora_source source_of(const struct trainer *trainer, const struct 
 
 struct lora_source trainer_source(struct trainer *trainer, int32_t job, float *values)
 {
+    check(!trainer->config.full);
     trainer_get(trainer, job, TRAIN_MATRICES, values);
     return source_of(trainer, job_of(trainer, job), values);
 }
@@ -182,12 +191,17 @@ struct lora_source trainer_source(struct trainer *trainer, int32_t job, float *v
 void job_pack(struct trainer *trainer, int32_t index)
 {
     struct job *job = job_of(trainer, index);
-    const struct lora_source source = trainer_source(trainer, index, job->values);
+    struct lora_source source;
     const struct lora_slot slot = {.offset = index * trainer->slot_bytes,
                                    .rank = lora_rank_padded(job->rank),
                                    .generation = (uint32_t)job->updates,
                                    .modules = job->modules};
 
+    if (trainer->config.full) {
+        full_pack(trainer);
+        return;
+    }
+    source = trainer_source(trainer, index, job->values);
     lora_pack(&source, &trainer->dims, trainer->config.mode, trainer->device->b_in_pairs, job->packed);
     trainer->device->put(trainer->dev, LANE_COMPUTE, trainer->pool + slot.offset, job->packed, (size_t)job->packed_bytes);
     trainer->device->put(trainer->dev, LANE_COMPUTE, trainer->slots + index, &slot, sizeof(slot));

@@ -47,7 +47,7 @@ static void list_grads(struct trainer *trainer)
 {
     const int32_t segments = trainer->host.now.segments;
 
-    trainer->lowest = trainer->dims.layers;
+    trainer->lowest = trainer->config.full ? 0 : trainer->dims.layers;
     for (int32_t s = 0; s < segments; s++) {
         const struct job *job = &trainer->jobs[trainer->host.segment[s].slot];
         int32_t group_first = 0;
@@ -112,7 +112,7 @@ static void batch_make(struct trainer *trainer, const struct train_sample *sampl
         check(sample->job == SEGMENT_NONE ||
               (sample->job >= 0 && sample->job < trainer->config.jobs_max && trainer->jobs[sample->job].open));
         trainer->parts[i] = (struct forward_part){
-            .tokens = sample->tokens, .blocks = trainer->blocks + block, .rows = sample->rows, .slot = sample->job};
+            .tokens = sample->tokens, .blocks = trainer->blocks + block, .rows = sample->rows, .slot = trainer->config.full ? SEGMENT_NONE : sample->job};
         block += (sample->rows + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     }
     batch_fill(&trainer->host, trainer->parts, count);
@@ -196,7 +196,8 @@ static void head_pass(struct trainer *trainer, bool back)
         trainer->train->loss(trainer->dev, trainer->logp + at, trainer->dlogits, trainer->logits, trainer->targets + at,
                              back ? trainer->coefs + at : NULL, &chunk);
         if (back)
-            trainer->train->head_back(trainer->dev, trainer->dwide, NULL, trainer->dlogits, trainer->top, &trainer->weights.head, &chunk);
+            trainer->train->head_back(trainer->dev, trainer->dwide, full_grad(trainer, trainer->weights.head.data), trainer->dlogits,
+                                      trainer->top, &trainer->weights.head, &chunk);
     }
 }
 
@@ -217,6 +218,28 @@ static void layer_again(struct trainer *trainer, int32_t index)
     trainer->ops->swiglu(trainer->dev, kept->gated, kept->gate_up, &trainer->batch);
 }
 
+/* The way back of one group of linear layers: dx NULL when nobody below asks. */
+static void group_back(struct trainer *trainer, int32_t index, enum lora_group group, float *dx, const act *dy, const act *x,
+                       const struct weight *w, int n)
+{
+    static const int first[LORA_GROUP_COUNT] = {LORA_Q, LORA_O, LORA_GATE, LORA_DOWN};
+    const int64_t segments = trainer->host.now.segments;
+    const struct lora lora = {.pool = trainer->pool, .slot = trainer->slots, .layer = index, .group = group};
+    struct weight_grad dw[3] = {{0}};
+
+    for (int i = 0; i < n; i++)
+        dw[i] = (struct weight_grad){full_grad(trainer, w[i].data), full_grad(trainer, w[i].bias)};
+    trainer->train->linear_back(trainer->dev, dx, dy, x, w, n, segments > 0 ? &lora : NULL,
+                                trainer->grads + ((int64_t)index * GRADS_A_LAYER + first[group]) * segments,
+                                trainer->config.full ? dw : NULL, &trainer->batch);
+}
+
+static void norm_back(struct trainer *trainer, const float *x, const struct weight *gain)
+{
+    trainer->train->norm_back(trainer->dev, trainer->dx_act, trainer->dx, trainer->dwide, x, gain, trainer->eps,
+                              full_grad(trainer, gain->data), &trainer->batch);
+}
+
 /* dx, dx_act: the gradient behind the layer, then before it. Below the lowest matrix that learns nobody asks for one. */
 static void layer_back(struct trainer *trainer, int32_t index)
 {
@@ -224,36 +247,32 @@ static void layer_back(struct trainer *trainer, int32_t index)
     const struct kept *kept = &trainer->kept[index];
     const struct train_ops *train = trainer->train;
     const struct batch *batch = &trainer->batch;
-    const struct lora_grad *grads = trainer->grads + (int64_t)index * GRADS_A_LAYER * trainer->host.now.segments;
-    const int64_t segments = trainer->host.now.segments;
-    const bool last = index == trainer->lowest;
-    const float eps = trainer->eps;
+    const bool last = index == trainer->lowest && !trainer->config.full;
     struct dev *dev = trainer->dev;
-    struct lora group[LORA_GROUP_COUNT];
 
-    lora_groups(trainer, index, group);
     layer_again(trainer, index);
-    train->linear_back(dev, trainer->dwide, trainer->dx_act, kept->gated, &weights->down, 1, LORA(DOWN), grads + 6 * segments, NULL, batch);
+    group_back(trainer, index, LORA_GROUP_DOWN, trainer->dwide, trainer->dx_act, kept->gated, &weights->down, 1);
     train->swiglu_back(dev, trainer->dact, trainer->dwide, kept->gate_up, batch);
-    train->linear_back(dev, trainer->dwide, trainer->dact, kept->mlp_in, weights->gate_up, 2, LORA(GATE_UP), grads + 4 * segments, NULL,
-                       batch);
-    train->norm_back(dev, trainer->dx_act, trainer->dx, trainer->dwide, kept->middle, &weights->mlp_norm, eps, NULL, batch);
-    train->linear_back(dev, trainer->dwide, trainer->dx_act, kept->attended, &weights->o, 1, LORA(O), grads + 3 * segments, NULL, batch);
+    group_back(trainer, index, LORA_GROUP_GATE_UP, trainer->dwide, trainer->dact, kept->mlp_in, weights->gate_up, 2);
+    norm_back(trainer, kept->middle, &weights->mlp_norm);
+    group_back(trainer, index, LORA_GROUP_O, trainer->dwide, trainer->dx_act, kept->attended, &weights->o, 1);
     train->attend_back(dev, trainer->wide, trainer->dwide, kept->q, kept->k, kept->v, batch);
-    train->rope_back(dev, trainer->dact, trainer->wide, trainer->normed_heads ? kept->qkv : NULL, &weights->q_norm, &weights->k_norm, eps,
-                     trainer->angles, NULL, NULL, batch);
-    train->linear_back(dev, last ? NULL : trainer->dwide, trainer->dact, kept->attn_in, weights->qkv, 3, LORA(QKV), grads, NULL, batch);
+    train->rope_back(dev, trainer->dact, trainer->wide, trainer->normed_heads ? kept->qkv : NULL, &weights->q_norm, &weights->k_norm,
+                     trainer->eps, trainer->angles, full_grad(trainer, weights->q_norm.data), full_grad(trainer, weights->k_norm.data),
+                     batch);
+    group_back(trainer, index, LORA_GROUP_QKV, last ? NULL : trainer->dwide, trainer->dact, kept->attn_in, weights->qkv, 3);
     if (!last)
-        train->norm_back(dev, trainer->dx_act, trainer->dx, trainer->dwide, kept->x, &weights->attn_norm, eps, NULL, batch);
+        norm_back(trainer, kept->x, &weights->attn_norm);
 }
 
 static void model_back(struct trainer *trainer)
 {
     trainer->train->zero(trainer->dev, trainer->dx, (int64_t)trainer->host.now.rows * trainer->dims.hidden);
-    trainer->train->norm_back(trainer->dev, trainer->dx_act, trainer->dx, trainer->dwide, trainer->x_top, &trainer->weights.norm,
-                              trainer->eps, NULL, &trainer->batch);
+    norm_back(trainer, trainer->x_top, &trainer->weights.norm);
     for (int32_t i = trainer->dims.layers - 1; i >= trainer->lowest; i--)
         layer_back(trainer, i);
+    if (trainer->config.full)
+        trainer->train->embed_back(trainer->dev, full_grad(trainer, trainer->weights.embed.data), trainer->dx, &trainer->batch);
 }
 
 /* --- passes ----------------------------------------------------------------------------------------------------------------- */

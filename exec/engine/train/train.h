@@ -13,7 +13,7 @@
 /* What is made again on the way back instead of being kept, a layer; it changes memory and time, never bits. */
 #define RECOMPUTES(X)                                                                        \
     X(NONE, "none", "nothing: everything that the way back needs is kept")                   \
-    X(PARTIAL, "partial", "norms and the product of gate and up: cheap, and a third of it")  \
+    X(PARTIAL, "partial", "norms and the product of gate and up: cheap, and a sixth of it")   \
     X(LAYER, "layer", "all of a layer from its input: one more way forward")
 enum recompute {
 #define X(name, text, about) RECOMPUTE_##name,
@@ -40,6 +40,7 @@ struct trainer_config {
     int32_t jobs_max;          /* at once */
     int32_t lora_rank_max;     /* padded */
     int32_t head_rows;         /* rows whose logits lie in memory at once */
+    bool full;                 /* all weights train instead of adapters: one job; see trainer_full_open() */
     const struct ops *ops;             /* NULL: the device's; a test may want the definitions */
     const struct train_ops *train_ops; /* likewise */
 };
@@ -48,7 +49,7 @@ struct trainer_config {
 enum status trainer_open(const struct model *model, const struct trainer_config *config, struct trainer **ret_trainer,
                          struct refusal *refusal);
 void trainer_close(struct trainer *trainer); /* NULL is fine; closes its jobs */
-/* Bytes on the device beside the weights and the jobs: what footprint_trainer() predicts. */
+/* Bytes on the device beside the weights and the jobs: what training_memory() (shared/model/training.h) predicts. */
 int64_t trainer_bytes(const struct model *model, const struct trainer_config *config);
 
 /* --- jobs ------------------------------------------------------------------------------------------------------------------- */
@@ -63,11 +64,17 @@ struct optimizer {
 /* Job `job` (0 .. jobs_max - 1, free) starts from these matrices, which are copied as f32; each pair keeps its own rank and scale.
  * STATUS_FULL: no room. */
 enum status trainer_job_open(struct trainer *trainer, int32_t job, const struct lora_source *initial, const struct optimizer *optimizer);
+/* Full fine-tuning, for small models: job 0 is every weight of the base, biases and gains included, from what the base has. f32 matrices
+ * are the truth; in fast mode the ways forward and back see them rounded to bf16 after each update. Only where `full` was said.
+ * The numbers' order: embedding; each layer's norm, q k v each with its bias, norms of heads, o, norm, gate, up, down; the last norm; the
+ * head unless it is the embedding. STATUS_FULL: no room. */
+enum status trainer_full_open(struct trainer *trainer, const struct model *model, const struct optimizer *optimizer);
+int64_t trainer_full_bytes(const struct model *model, enum mode mode);
 void trainer_job_close(struct trainer *trainer, int32_t job);
 /* Bytes on the device that such a job takes: f32 matrices, gradients and two moments; its packed form lies in the trainer's own. */
 int64_t trainer_job_bytes(const struct lora_source *initial, const struct dims *dims);
 
-/* The numbers of a job, in one order: layer by layer, module by module, A then B. */
+/* The numbers of a job, in one order; of an adapter: layer by layer, module by module, A then B. */
 enum train_state { TRAIN_MATRICES, TRAIN_MOMENT1, TRAIN_MOMENT2, TRAIN_GRADIENTS, TRAIN_STATE_COUNT };
 int64_t trainer_parameters(const struct trainer *trainer, int32_t job);
 /* ret_values, values: f32 [trainer_parameters()] in host memory. */
@@ -75,7 +82,7 @@ void trainer_get(struct trainer *trainer, int32_t job, enum train_state state, f
 void trainer_put(struct trainer *trainer, int32_t job, enum train_state state, const float *values);
 int64_t trainer_updates(const struct trainer *trainer, int32_t job); /* done so far: AdamW's k */
 void trainer_set_updates(struct trainer *trainer, int32_t job, int64_t updates);
-/* The job's matrices as they are now, in `values` of the caller's [trainer_parameters()]; the pairs live as long as the job. */
+/* Adapters only: the job's matrices as they are now, in `values` of the caller's [trainer_parameters()]; the pairs live as long as the job. */
 struct lora_source trainer_source(struct trainer *trainer, int32_t job, float *values);
 
 /* --- passes ----------------------------------------------------------------------------------------------------------------- */

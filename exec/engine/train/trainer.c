@@ -170,7 +170,9 @@ static bool reserve(struct trainer *trainer)
     uint32_t count = pieces_of(trainer, pieces);
 
     for (uint32_t i = 0; i < count; i++) {
-        *pieces[i].at = trainer->device->reserve(trainer->dev, (size_t)(pieces[i].bytes > 0 ? pieces[i].bytes : 1));
+        if (pieces[i].bytes == 0) /* heads that are not normed */
+            continue;
+        *pieces[i].at = trainer->device->reserve(trainer->dev, (size_t)pieces[i].bytes);
         if (*pieces[i].at == NULL)
             return false;
     }
@@ -182,9 +184,10 @@ static void kept_spread(struct trainer *trainer)
     for (int32_t i = 0; i < trainer->dims.layers; i++) {
         struct kept *kept = &trainer->kept[i];
 
-#define X(type, name, bytes, level) \
-    kept->name = (type *)(void *)(trainer->kept_memory[KEPT_##name] + \
-                                  (kept_by_each(trainer, KEPT_##name) ? i * trainer->kept_bytes[KEPT_##name] : 0));
+#define X(type, name, bytes, level)                                       \
+    if (trainer->kept_memory[KEPT_##name] != NULL)                        \
+        kept->name = (type *)(void *)(trainer->kept_memory[KEPT_##name] + \
+                                      (kept_by_each(trainer, KEPT_##name) ? i * trainer->kept_bytes[KEPT_##name] : 0));
         KEPT(X)
 #undef X
     }
@@ -247,6 +250,8 @@ static enum status open_parts(struct trainer *trainer, const struct model *model
     char why[256] = "";
     enum status status = STATUS_OK;
 
+    if (config->full && !config->device->weights_in_place)
+        return refuse(refusal, STATUS_INVALID, "the device %s trains adapters only", config->device->name);
     if (config->device->train_ops == NULL)
         return refuse(refusal, STATUS_INVALID, "the device %s does not train", config->device->name);
     trainer->dev = config->device->open(&dev, why, sizeof(why));
@@ -279,6 +284,7 @@ enum status trainer_open(const struct model *model, const struct trainer_config 
     check(config->job_rows_max >= 1 && config->job_rows_max <= config->rows_max);
     check(config->positions_max >= 1 && config->positions_max <= config->job_rows_max);
     check(config->recompute < RECOMPUTE_COUNT);
+    check(!config->full || (config->jobs_max == 1 && config->lora_rank_max == 0));
     if (config->positions_max > model->config.positions_max)
         return refuse(refusal, STATUS_INVALID, "samples of %d tokens are longer than the model's %d", config->positions_max,
                       model->config.positions_max);

@@ -6,7 +6,7 @@
 #include "engine/ops/cpu/train_kernels.h"
 
 /* Two rows of bf16 side by side; `second` NULL: zeros. */
-VEC void panel_pair(uint16_t *to, const char *first, const char *second, int32_t columns)
+static void panel_pair(char *to, const char *first, const char *second, int32_t columns)
 {
     uint16_t a[PANEL_COLUMNS] = {0};
     uint16_t b[PANEL_COLUMNS] = {0};
@@ -14,75 +14,96 @@ VEC void panel_pair(uint16_t *to, const char *first, const char *second, int32_t
     memcpy(a, first, (size_t)columns * 2);
     if (second != NULL)
         memcpy(b, second, (size_t)columns * 2);
-    for (int c = 0; c < PANEL_COLUMNS; c++) {
-        to[2 * c] = a[c];
-        to[2 * c + 1] = b[c];
-    }
+    pairs_store(to, pairs_zip(a, b));
+    pairs_store(to + 64, pairs_zip(a + 16, b + 16));
 }
 
-static void body_panel_rows(void *panel, bool bf16, const void *w, enum dtype dtype, int64_t stride, int32_t k, int32_t columns)
+/* Rows of a weight lie pages apart, where the machine does not look ahead by itself. */
+#define PANEL_AHEAD_ROWS 32
+
+/* Two rows of a weight into the same words of all panels. */
+VEC void panel_pairs(char *to, int64_t panel, const char *first, const char *second, int32_t columns)
+{
+    for (; columns >= PANEL_COLUMNS; columns -= PANEL_COLUMNS) {
+        pairs_store(to, pairs_zip(first, second));
+        pairs_store(to + 64, pairs_zip(first + 32, second + 32));
+        to += panel;
+        first += 2 * PANEL_COLUMNS;
+        second += 2 * PANEL_COLUMNS;
+    }
+    if (columns > 0)
+        panel_pair(to, first, second, columns);
+}
+
+static void body_panel_rows(void *panels, bool bf16, const void *w, enum dtype dtype, int64_t stride, int32_t k, int32_t columns)
 {
     const int64_t bytes = stride * (int64_t)dtype_bytes(dtype);
+    const int64_t panel = (int64_t)panel_bytes(bf16, k);
     const char *from = w;
 
     if (!bf16) {
         for (int32_t i = 0; i < k; i++, from += bytes)
-            for (int32_t c = 0; c < PANEL_COLUMNS; c += 16) {
+            for (int32_t c = 0; c < (columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS; c += 16) {
                 const int n = columns - c < 16 ? columns - c : 16;
                 vec a = n > 0 ? load_as(dtype, from, c, n) : vec_zero();
 
-                vec_store((char *)panel + ((int64_t)i * PANEL_COLUMNS + c) * 4, a);
+                vec_store((char *)panels + c / PANEL_COLUMNS * panel + ((int64_t)i * PANEL_COLUMNS + c % PANEL_COLUMNS) * 4, a);
             }
         return;
     }
     check(dtype == DTYPE_BF16);
     for (int32_t i = 0; i + 1 < k; i += 2, from += 2 * bytes) {
-        uint16_t *to = (uint16_t *)panel + (int64_t)i * PANEL_COLUMNS;
+        for (int32_t c = 0; c < columns; c += PANEL_COLUMNS) {
+            const uintptr_t ahead = (uintptr_t)from + (uintptr_t)(PANEL_AHEAD_ROWS * bytes + c * 2);
 
-        if (columns == PANEL_COLUMNS)
-            panel_pair(to, from, from + bytes, PANEL_COLUMNS);
-        else
-            panel_pair(to, from, from + bytes, columns);
+            __builtin_prefetch((const void *)ahead);
+            __builtin_prefetch((const void *)(ahead + (uintptr_t)bytes));
+        }
+        panel_pairs((char *)panels + (int64_t)i * PANEL_COLUMNS * 2, panel, from, from + bytes, columns);
     }
-    if (k % 2 != 0)
-        panel_pair((uint16_t *)panel + (int64_t)(k - 1) * PANEL_COLUMNS, from, NULL, columns);
+    for (int32_t c = 0; k % 2 != 0 && c < columns; c += PANEL_COLUMNS)
+        panel_pair((char *)panels + c / PANEL_COLUMNS * panel + (int64_t)(k - 1) * PANEL_COLUMNS * 2, from + (int64_t)c * 2, NULL,
+                   columns - c < PANEL_COLUMNS ? columns - c : PANEL_COLUMNS);
 }
 
-static void body_panel_columns(void *panel, bool bf16, const void *w, int64_t stride, int32_t k, int32_t columns)
+/* Sixteen words of sixteen rows; rows behind `columns` are zeros, and so is what hangs over a row's `row_bytes`. */
+VEC void panel_block(char *to, const char *from, int64_t bytes, int64_t row_bytes, int32_t columns)
+{
+    const int32_t words = row_bytes < 64 ? (int32_t)((row_bytes + 3) / 4) : 16;
+    vec row[16];
+
+    for (int j = 0; j < 16; j++, from += bytes) {
+        char rest[64] = {0};
+
+        row[j] = vec_zero();
+        if (j >= columns)
+            continue;
+        if (row_bytes < 64)
+            memcpy(rest, from, (size_t)row_bytes);
+        row[j] = vec_load(row_bytes < 64 ? rest : from);
+    }
+    vec_transpose(row);
+    for (int32_t i = 0; i < words; i++)
+        vec_store(to + (int64_t)i * PANEL_COLUMNS * 4, row[i]);
+}
+
+static void body_panel_columns(void *panels, bool bf16, const void *w, int64_t stride, int32_t k, int32_t columns)
 {
     const int64_t size = bf16 ? 2 : 4;
-    const int64_t row_bytes = k * size;
-    const int32_t words = (int32_t)((row_bytes + 3) / 4);
+    const int64_t panel = (int64_t)panel_bytes(bf16, k);
 
-    for (int32_t c = 0; c < PANEL_COLUMNS; c += 16)
-        for (int32_t word = 0; word < words; word += 16) {
-            vec row[16];
-
-            for (int j = 0; j < 16; j++) {
-                const char *from = (const char *)w + (c + j) * stride * size + (int64_t)word * 4;
-                char rest[64] = {0};
-
-                row[j] = vec_zero();
-                if (c + j >= columns)
-                    continue;
-                if (row_bytes - (int64_t)word * 4 < 64) {
-                    memcpy(rest, from, (size_t)(row_bytes - (int64_t)word * 4));
-                    from = rest;
-                }
-                row[j] = vec_load(from);
-            }
-            vec_transpose(row);
-            for (int32_t i = 0; i < 16 && word + i < words; i++)
-                vec_store((char *)panel + ((int64_t)(word + i) * PANEL_COLUMNS + c) * 4, row[i]);
-        }
+    for (int32_t c = 0; c < (columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS; c += 16)
+        for (int64_t at = 0; at < k * size; at += 64)
+            panel_block((char *)panels + c / PANEL_COLUMNS * panel + at * PANEL_COLUMNS + c % PANEL_COLUMNS * 4,
+                        (const char *)w + c * stride * size + at, stride * size, k * size - at, columns - c);
 }
 
 /* rows <= PANEL_ROWS and bf16 are constants at every call. */
-VEC void panel_tile(const struct panel_product *p, int32_t row, bool bf16, int rows)
+VEC void panel_tile(const struct panel_product *p, int32_t row, int32_t column, bool bf16, int rows)
 {
     const int64_t size = bf16 ? 2 : 4;
     const char *x = (const char *)p->x + row * p->x_stride * size;
-    const char *panel = p->panel;
+    const char *panel = (const char *)p->panels + column / PANEL_COLUMNS * (int64_t)panel_bytes(bf16, p->packed);
     const int64_t step = p->x_stride * size;
     const int32_t words = bf16 ? p->k / 2 : p->k;
     vec sum[PANEL_ROWS][2];
@@ -127,9 +148,9 @@ VEC void panel_tile(const struct panel_product *p, int32_t row, bool bf16, int r
         }
     }
     UNROLL for (int i = 0; i < rows; i++)
-        for (int c = 0; c < 2 && 16 * c < p->columns; c++) {
-            const int n = p->columns - 16 * c < 16 ? p->columns - 16 * c : 16;
-            float *y = p->y + (row + i) * p->y_stride + 16 * c;
+        for (int c = 0; c < 2 && column + 16 * c < p->columns; c++) {
+            const int n = p->columns - column - 16 * c < 16 ? p->columns - column - 16 * c : 16;
+            float *y = p->y + (row + i) * p->y_stride + column + 16 * c;
             vec value = sum[i][c];
 
             if (p->add)
@@ -140,14 +161,16 @@ VEC void panel_tile(const struct panel_product *p, int32_t row, bool bf16, int r
 
 VEC void panel_kind(const struct panel_product *p, bool bf16)
 {
-    int32_t row = 0;
+    for (int32_t column = 0; column < p->columns; column += PANEL_COLUMNS) {
+        int32_t row = 0;
 
-    for (; row + PANEL_ROWS <= p->rows; row += PANEL_ROWS)
-        panel_tile(p, row, bf16, PANEL_ROWS);
-    for (; PANEL_ROWS > 4 && row + 4 <= p->rows; row += 4)
-        panel_tile(p, row, bf16, PANEL_ROWS > 4 ? 4 : 1);
-    for (; row < p->rows; row++)
-        panel_tile(p, row, bf16, 1);
+        for (; row + PANEL_ROWS <= p->rows; row += PANEL_ROWS)
+            panel_tile(p, row, column, bf16, PANEL_ROWS);
+        for (; PANEL_ROWS > 4 && row + 4 <= p->rows; row += 4)
+            panel_tile(p, row, column, bf16, PANEL_ROWS > 4 ? 4 : 1);
+        for (; row < p->rows; row++)
+            panel_tile(p, row, column, bf16, 1);
+    }
 }
 
 static void panel_bf16(const struct panel_product *p)

@@ -93,39 +93,24 @@ static void gather(const struct attend_task *t, const struct sequence *sequence,
 /* Panels over [n][d] act: by columns of d, for sums over n. */
 static void pack_rows(const struct attend_task *t, char *panels, const char *from, int64_t stride, int32_t n)
 {
-    for (int32_t c = 0; c < t->d; c += PANEL_COLUMNS)
-        t->kernels->panel_rows(panels + c / PANEL_COLUMNS * (int64_t)panel_bytes(t->bf16, n), t->bf16, from + c * t->size,
-                               t->bf16 ? DTYPE_BF16 : DTYPE_F32, stride, n, (int32_t)min_i64(PANEL_COLUMNS, t->d - c));
+    t->kernels->panel_rows(panels, t->bf16, from, t->bf16 ? DTYPE_BF16 : DTYPE_F32, stride, n, t->d);
 }
 
-/* Panels over [n][d] act: by rows, for sums over d. */
-static void pack_columns(const struct attend_task *t, char *panels, const char *from, int32_t n)
-{
-    for (int32_t at = 0; at < n; at += PANEL_COLUMNS)
-        t->kernels->panel_columns(panels + at / PANEL_COLUMNS * (int64_t)panel_bytes(t->bf16, t->d), t->bf16, from + at * t->d * t->size,
-                                  t->d, t->d, (int32_t)min_i64(PANEL_COLUMNS, n - at));
-}
-
-/* y [rows][d] = or += x [rows][n] times panels of pack_rows(). */
+/* y [rows][d] = or += x [rows][k] times the first k of `packed` of panels of pack_rows(). */
 static void multiply_rows(const struct attend_task *t, float *y, int64_t y_stride, const char *x, int64_t x_stride, const char *panels,
-                          int32_t packed, int32_t rows, int32_t n, bool add)
+                          int32_t packed, int32_t rows, int32_t k, bool add)
 {
-    for (int32_t c = 0; c < t->d; c += PANEL_COLUMNS)
-        t->kernels->panel_multiply(&(struct panel_product){
-            .y = y + c, .y_stride = y_stride, .x = x, .x_stride = x_stride,
-            .panel = panels + c / PANEL_COLUMNS * (int64_t)panel_bytes(t->bf16, packed), .rows = rows,
-            .columns = (int32_t)min_i64(PANEL_COLUMNS, t->d - c), .k = n, .bf16 = t->bf16, .add = add});
+    t->kernels->panel_multiply(&(struct panel_product){.y = y, .y_stride = y_stride, .x = x, .x_stride = x_stride, .panels = panels,
+                                                       .rows = rows, .columns = t->d, .k = k, .packed = packed, .bf16 = t->bf16,
+                                                       .add = add});
 }
 
-/* y [rows][n] = x [rows][d] times panels of pack_columns(). */
+/* y [rows][n] = x [rows][d] times panels over [n][d] act, by rows: sums over d. */
 static void multiply_columns(const struct attend_task *t, float *y, const char *x, int64_t x_stride, const char *panels, int32_t rows,
                              int32_t n)
 {
-    for (int32_t at = 0; at < n; at += PANEL_COLUMNS)
-        t->kernels->panel_multiply(&(struct panel_product){
-            .y = y + at, .y_stride = t->m.keys, .x = x, .x_stride = x_stride,
-            .panel = panels + at / PANEL_COLUMNS * (int64_t)panel_bytes(t->bf16, t->d), .rows = rows,
-            .columns = (int32_t)min_i64(PANEL_COLUMNS, n - at), .k = t->d, .bf16 = t->bf16});
+    t->kernels->panel_multiply(&(struct panel_product){.y = y, .y_stride = t->m.keys, .x = x, .x_stride = x_stride, .panels = panels,
+                                                       .rows = rows, .columns = n, .k = t->d, .packed = t->d, .bf16 = t->bf16});
 }
 
 /* Queries `first` .. `first + count - 1` of one head. */
@@ -173,8 +158,8 @@ static void sequence_back(const struct attend_task *t, const struct sequence *se
 
     gather(t, sequence, t->work->k, m->k);
     gather(t, sequence, t->work->v, m->v);
-    pack_columns(t, m->k_columns, m->k, t->rows);
-    pack_columns(t, m->v_columns, m->v, t->rows);
+    t->kernels->panel_columns(m->k_columns, t->bf16, m->k, t->d, t->d, t->rows);
+    t->kernels->panel_columns(m->v_columns, t->bf16, m->v, t->d, t->d, t->rows);
     pack_rows(t, m->k_rows, m->k, t->d, t->rows);
     memset(m->dk, 0, (size_t)t->rows * (size_t)t->d * sizeof(float));
     memset(m->dv, 0, (size_t)t->rows * (size_t)t->d * sizeof(float));

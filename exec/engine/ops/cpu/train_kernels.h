@@ -17,23 +17,24 @@ static inline size_t panel_bytes(bool bf16, int64_t k)
     return (size_t)(bf16 ? (k + 1) / 2 : k) * PANEL_COLUMNS * 4;
 }
 
-/* y [rows][columns] = or += x [rows][k] times a panel of k by columns <= PANEL_COLUMNS. Strides are elements. */
+/* y [rows][columns] = or += x [rows][k] times the first k of `packed` elements of panels, which lie panel_bytes() apart. Strides are
+ * elements. */
 struct panel_product {
     float *y;
     int64_t y_stride;
     const void *x;          /* act */
     int64_t x_stride;
-    const void *panel;
-    int32_t rows, columns, k;
+    const void *panels;
+    int32_t rows, columns, k, packed;
     bool bf16;
     bool add;
 };
 
 struct train_kernels {
-    /* A panel of w [k][columns], of any dtype; bf16 only from bf16. */
-    void (*panel_rows)(void *panel, bool bf16, const void *w, enum dtype dtype, int64_t stride, int32_t k, int32_t columns);
-    /* A panel of w [columns][k], act. */
-    void (*panel_columns)(void *panel, bool bf16, const void *w, int64_t stride, int32_t k, int32_t columns);
+    /* Panels of w [k][columns], of any dtype; bf16 only from bf16. */
+    void (*panel_rows)(void *panels, bool bf16, const void *w, enum dtype dtype, int64_t stride, int32_t k, int32_t columns);
+    /* Panels of w [columns][k], act. */
+    void (*panel_columns)(void *panels, bool bf16, const void *w, int64_t stride, int32_t k, int32_t columns);
     void (*panel_multiply)(const struct panel_product *);
     /* to act [columns][rows] = from f32 [rows][columns] */
     void (*transpose)(enum mode mode, act *to, int64_t to_stride, const float *from, int64_t from_stride, int32_t rows, int32_t columns);

@@ -4,8 +4,10 @@
 
 #include <stdlib.h>
 
-/* Rows of a task that makes dy B, for which B is turned over once; columns of A, and outputs of B and of weights, in a task. */
+/* Rows of a task that makes dy B, for which B is turned over once; columns of dx at most, for a weight is read in long pieces of rows;
+ * columns of A, and outputs of B and of weights, in a task. */
 #define BACK_ROWS (4 * TRAIN_ROWS)
+#define DX_COLUMNS_MAX (4 * PANEL_COLUMNS)
 #define GRAD_COLUMNS (8 * PANEL_COLUMNS)
 #define GRAD_OUTS 64
 
@@ -40,6 +42,7 @@ struct back_work {
     int32_t rows;
     const struct weight_grad *dw;
     int64_t dx_tasks;
+    int32_t dx_columns;         /* of a task */
     int64_t dw_task[4];         /* the first of each weight */
     struct back_part *part;
     int32_t parts;
@@ -59,7 +62,10 @@ static int64_t out_max(const struct dims *dims)
     return most;
 }
 
-/* A task's scratch: sums f32 [TRAIN_ROWS][the larger of rank and 64], then a panel, or B turned over, or a piece of dy turned over. */
+/* The panels of dx; those of a gradient, of TRAIN_ROWS rows, are fewer. */
+#define PANELS_BYTES (DX_COLUMNS_MAX / PANEL_COLUMNS * panel_bytes(false, PANEL_K))
+
+/* A task's scratch: sums f32 [TRAIN_ROWS][the larger of rank and 64], then panels, or B turned over, or a piece of dy turned over. */
 static size_t sums_bytes(const struct dev_config *config)
 {
     return (size_t)TRAIN_ROWS * (size_t)(config->lora_rank_max > GRAD_OUTS ? config->lora_rank_max : GRAD_OUTS) * 4;
@@ -67,10 +73,10 @@ static size_t sums_bytes(const struct dev_config *config)
 
 size_t linear_back_scratch_bytes(const struct dev_config *config)
 {
-    const size_t panel = panel_bytes(false, PANEL_K) + (size_t)GRAD_OUTS * TRAIN_ROWS * 4;
+    const size_t panels = PANELS_BYTES + (size_t)GRAD_OUTS * TRAIN_ROWS * 4;
     const size_t turned = (size_t)config->lora_rank_max * (size_t)out_max(&config->dims) * 4;
 
-    return sums_bytes(config) + (panel > turned ? panel : turned);
+    return sums_bytes(config) + (panels > turned ? panels : turned);
 }
 
 static void *memory_for(size_t count, size_t bytes)
@@ -192,20 +198,21 @@ static void first_task(const struct back_work *work, const struct back_part *par
 
 /* y [rows][columns] = or += x [rows][k] times some columns of w [k][...], panel by panel. */
 static void through_panels(const struct back_work *work, float *y, int64_t y_stride, const char *x, int64_t x_stride, const char *w,
-                           enum dtype dtype, int64_t w_stride, int32_t rows, int32_t k, int32_t columns, bool add, char *panel)
+                           enum dtype dtype, int64_t w_stride, int32_t rows, int32_t k, int32_t columns, bool add, char *panels)
 {
     for (int32_t at = 0; at < k; at += PANEL_K) {
         const int32_t count = (int32_t)min_i64(PANEL_K, k - at);
 
-        work->kernels->panel_rows(panel, work->bf16, w + at * w_stride * (int64_t)dtype_bytes(dtype), dtype, w_stride, count, columns);
+        work->kernels->panel_rows(panels, work->bf16, w + at * w_stride * (int64_t)dtype_bytes(dtype), dtype, w_stride, count, columns);
         work->kernels->panel_multiply(&(struct panel_product){.y = y,
                                                               .y_stride = y_stride,
                                                               .x = x + at * work->size,
                                                               .x_stride = x_stride,
-                                                              .panel = panel,
+                                                              .panels = panels,
                                                               .rows = rows,
                                                               .columns = columns,
                                                               .k = count,
+                                                              .packed = count,
                                                               .bf16 = work->bf16,
                                                               .add = add || at > 0});
     }
@@ -217,42 +224,42 @@ static enum dtype act_dtype(const struct back_work *work)
 }
 
 /* Some columns of dx: the base's weights in order, then the adapters of each row. */
-static void dx_task(const struct back_work *work, int64_t task, char *panel)
+static void dx_task(const struct back_work *work, int64_t task, char *panels)
 {
-    const int32_t column = (int32_t)task * PANEL_COLUMNS;
-    const int32_t columns = (int32_t)min_i64(PANEL_COLUMNS, work->in - column);
+    const int32_t column = (int32_t)task * work->dx_columns;
+    const int32_t columns = (int32_t)min_i64(work->dx_columns, work->in - column);
 
     for (int i = 0; i < work->n; i++) {
         const struct weight *w = &work->w[i];
 
         through_panels(work, work->dx + column, work->in, work->dy + work->column[i] * work->size, work->width,
                        (const char *)w->data + column * (int64_t)dtype_bytes(w->dtype), w->dtype, w->stride, work->rows, w->out, columns,
-                       i > 0, panel);
+                       i > 0, panels);
     }
     for (int32_t i = 0; i < work->parts; i++) {
         const struct back_part *part = &work->part[i];
 
         through_panels(work, work->dx + (int64_t)part->row * work->in + column, work->in,
                        work->dev->train->du + ((int64_t)part->row * work->dev->u_stride + part->u_column) * work->size, work->dev->u_stride,
-                       part->a + column * work->size, act_dtype(work), work->in, part->rows, part->rank, columns, true, panel);
+                       part->a + column * work->size, act_dtype(work), work->in, part->rows, part->rank, columns, true, panels);
     }
 }
 
-static void a_task(const struct back_work *work, const struct back_part *part, int64_t task, char *panel)
+static void a_task(const struct back_work *work, const struct back_part *part, int64_t task, char *panels)
 {
-    const int32_t begin = (int32_t)(task - part->a_task) * GRAD_COLUMNS;
+    const int32_t column = (int32_t)(task - part->a_task) * GRAD_COLUMNS;
+    const int32_t columns = (int32_t)min_i64(GRAD_COLUMNS, work->in - column);
 
     for (int32_t from = 0; from < part->rows; from += TRAIN_ROWS) {
         const int32_t rows = (int32_t)min_i64(TRAIN_ROWS, part->rows - from);
 
-        for (int32_t column = begin; column < work->in && column < begin + GRAD_COLUMNS; column += PANEL_COLUMNS)
-            through_panels(work, part->grad.a + column, work->in, turned_at(work, work->dev->train->du_turned, part, from, rows), rows,
-                           work->x + ((int64_t)(part->row + from) * work->in + column) * work->size, act_dtype(work), work->in,
-                           part->grad.rank, rows, (int32_t)min_i64(PANEL_COLUMNS, work->in - column), true, panel);
+        through_panels(work, part->grad.a + column, work->in, turned_at(work, work->dev->train->du_turned, part, from, rows), rows,
+                       work->x + ((int64_t)(part->row + from) * work->in + column) * work->size, act_dtype(work), work->in,
+                       part->grad.rank, rows, columns, true, panels);
     }
 }
 
-static void b_task(const struct back_work *work, const struct back_part *part, int64_t task, float *sums, char *panel)
+static void b_task(const struct back_work *work, const struct back_part *part, int64_t task, float *sums, char *panels)
 {
     const struct lora_grad *grad = &part->grad;
     const int32_t width = work->w[part->weight].out;
@@ -267,7 +274,7 @@ static void b_task(const struct back_work *work, const struct back_part *part, i
 
             through_panels(work, sums, PANEL_COLUMNS, turned_at(work, work->dev->train->u_turned, part, from, rows), rows,
                            work->dy + ((int64_t)(part->row + from) * work->width + part->column + out) * work->size, act_dtype(work),
-                           work->width, grad->rank, rows, outs, false, panel);
+                           work->width, grad->rank, rows, outs, false, panels);
             for (int32_t o = 0; o < outs; o++)
                 for (int32_t i = 0; i < grad->rank; i++)
                     b[o * grad->rank + i] += grad->scale * sums[i * PANEL_COLUMNS + o];
@@ -277,10 +284,10 @@ static void b_task(const struct back_work *work, const struct back_part *part, i
 
 /* Some outputs of a weight's gradient: dy [rows][...] turned over times x [rows][in], piece by piece of rows. */
 static void weight_task(const struct back_work *work, const struct weight_grad *dw, const struct weight *w, int32_t dy_column, int32_t out,
-                        float *sums, char *panel)
+                        float *sums, char *panels)
 {
     const int32_t outs = (int32_t)min_i64(GRAD_OUTS, w->out - out);
-    char *turned = panel + panel_bytes(false, PANEL_K);
+    char *turned = panels + PANELS_BYTES;
 
     for (int32_t from = 0; from < work->rows; from += TRAIN_ROWS) {
         const int32_t rows = (int32_t)min_i64(TRAIN_ROWS, work->rows - from);
@@ -289,10 +296,10 @@ static void weight_task(const struct back_work *work, const struct weight_grad *
             work->dev->kernels->widen(sums + i * GRAD_OUTS, act_dtype(work), work->dy,
                                       (int64_t)(from + i) * work->width + dy_column + out, outs);
         work->kernels->transpose(work->dev->config.mode, turned, rows, sums, GRAD_OUTS, rows, outs);
-        for (int32_t column = 0; dw->weight != NULL && column < w->in; column += PANEL_COLUMNS)
+        for (int32_t column = 0; dw->weight != NULL && column < w->in; column += GRAD_COLUMNS)
             through_panels(work, dw->weight + (int64_t)out * w->in + column, w->in, turned, rows,
                            work->x + ((int64_t)from * w->in + column) * work->size, act_dtype(work), w->in, outs, rows,
-                           (int32_t)min_i64(PANEL_COLUMNS, w->in - column), true, panel);
+                           (int32_t)min_i64(GRAD_COLUMNS, w->in - column), true, panels);
         for (int32_t o = 0; dw->bias != NULL && o < outs; o++) {
             float sum = 0;
 
@@ -306,11 +313,11 @@ static void weight_task(const struct back_work *work, const struct weight_grad *
 static void second_task(const struct back_work *work, int64_t task, char *scratch)
 {
     float *sums = (float *)(void *)scratch;
-    char *panel = scratch + sums_bytes(&work->dev->config);
+    char *panels = scratch + sums_bytes(&work->dev->config);
     const struct back_part *part = NULL;
 
     if (task < work->dx_tasks) {
-        dx_task(work, task, panel);
+        dx_task(work, task, panels);
         return;
     }
     if (task >= work->dw_task[0]) {
@@ -318,15 +325,15 @@ static void second_task(const struct back_work *work, int64_t task, char *scratc
 
         while (task >= work->dw_task[i + 1])
             i++;
-        weight_task(work, &work->dw[i], &work->w[i], work->column[i], (int32_t)(task - work->dw_task[i]) * GRAD_OUTS, sums, panel);
+        weight_task(work, &work->dw[i], &work->w[i], work->column[i], (int32_t)(task - work->dw_task[i]) * GRAD_OUTS, sums, panels);
         return;
     }
     for (int32_t i = 0; i < work->parts && work->part[i].a_task <= task; i++)
         part = &work->part[i];
     if (task < part->b_task)
-        a_task(work, part, task, panel);
+        a_task(work, part, task, panels);
     else
-        b_task(work, part, task, sums, panel);
+        b_task(work, part, task, sums, panels);
 }
 
 static void back_run(void *context, uint32_t thread)
@@ -421,7 +428,12 @@ static void back_all(struct back_work *work, const struct lora *lora, const stru
         cost += (int64_t)work->rows * work->in * work->w[i].out * ((work->dx != NULL) + (work->dw != NULL));
     }
     work->width = work->column[work->n];
-    work->dx_tasks = work->dx != NULL && work->rows > 0 ? pieces(work->in, PANEL_COLUMNS) : 0;
+    for (work->dx_columns = DX_COLUMNS_MAX; work->dx_columns > PANEL_COLUMNS;)
+        if (pieces(work->in, work->dx_columns) >= 4 * (int64_t)dev->config.threads)
+            break;
+        else
+            work->dx_columns /= 2;
+    work->dx_tasks = work->dx != NULL && work->rows > 0 ? pieces(work->in, work->dx_columns) : 0;
     second = work->dx_tasks;
     if (lora != NULL)
         cost += parts_list(work, lora, grad, batch, &first, &second);

@@ -199,6 +199,24 @@ VEC pairs pairs_load_n(const void *from, int n)
     return pairs_load(lane);
 }
 
+VEC void pairs_store(void *to, pairs a)
+{
+    _mm256_storeu_si256(to, a.low);
+    _mm256_storeu_si256((__m256i *)(void *)((char *)to + 32), a.high);
+}
+
+VEC __m256i pairs_zip_half(const void *first, const void *second)
+{
+    __m256i low = _mm256_cvtepu16_epi32(_mm_loadu_si128(first));
+
+    return _mm256_or_si256(low, _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(second)), 16));
+}
+
+VEC pairs pairs_zip(const void *first, const void *second)
+{
+    return (pairs){pairs_zip_half(first, second), pairs_zip_half((const char *)first + 16, (const char *)second + 16)};
+}
+
 VEC pairs pairs_set1(const void *from)
 {
     int32_t pair;

@@ -179,6 +179,18 @@ VEC pairs pairs_load_n(const void *from, int n)
     return _mm512_maskz_loadu_epi16((__mmask32)((1u << n) - 1), from);
 }
 
+VEC void pairs_store(void *to, pairs a)
+{
+    _mm512_storeu_si512(to, a);
+}
+
+VEC pairs pairs_zip(const void *first, const void *second)
+{
+    __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(first));
+
+    return _mm512_or_si512(low, _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(second)), 16));
+}
+
 VEC pairs pairs_set1(const void *from)
 {
     int32_t pair;

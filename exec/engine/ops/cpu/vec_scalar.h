@@ -208,6 +208,28 @@ VEC pairs pairs_load(const void *from)
     return pairs_load_n(from, 32);
 }
 
+VEC void pairs_store(void *to, pairs a)
+{
+    memcpy(to, &a, sizeof(a));
+}
+
+/* Sixteen of one row and sixteen of another become pairs. */
+VEC pairs pairs_zip(const void *first, const void *second)
+{
+    uint16_t a[16];
+    uint16_t b[16];
+    pairs to;
+
+    memcpy(a, first, sizeof(a));
+    memcpy(b, second, sizeof(b));
+    EACH_LANE
+    {
+        to.half[2 * i] = a[i];
+        to.half[2 * i + 1] = b[i];
+    }
+    return to;
+}
+
 /* One pair in all lanes. */
 VEC pairs pairs_set1(const void *from)
 {

@@ -1,0 +1,101 @@
+#include "model/training.h"
+
+#include "model/footprint.h"
+
+#define BLOCK_TOKENS 16 /* of keys and values, as in serving */
+
+static uint64_t piece(uint64_t bytes)
+{
+    return div_up_u64(bytes, 256) * 256;
+}
+
+static uint64_t matrix(uint64_t rows, uint64_t columns, const struct training_plan *plan)
+{
+    return div_up_u64(rows * columns * plan->act_bytes, 64) * 64;
+}
+
+/* A layer's packed matrices: A of modules that share an input lies together; each run begins at a multiple of 64. */
+static uint64_t packed_layer(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t query = (uint64_t)shape->heads * shape->head_dim;
+    const uint64_t key = (uint64_t)shape->kv_heads * shape->head_dim;
+    const uint64_t rank = plan->rank;
+    const uint64_t a = matrix(3 * rank, shape->hidden, plan) + matrix(rank, query, plan) + matrix(2 * rank, shape->hidden, plan) +
+                       matrix(rank, shape->ffn, plan);
+    const uint64_t b = matrix(rank, query, plan) + 2 * matrix(rank, key, plan) + 2 * matrix(rank, shape->hidden, plan) +
+                       2 * matrix(rank, shape->ffn, plan);
+
+    return a + b;
+}
+
+static uint64_t kept_bytes(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t rows = plan->rows;
+    const uint64_t query = (uint64_t)shape->heads * shape->head_dim;
+    const uint64_t key = (uint64_t)shape->kv_heads * shape->head_dim;
+    const uint64_t tokens = (1 + rows / BLOCK_TOKENS + plan->samples) * BLOCK_TOKENS; /* in blocks, one of them for padding */
+    const uint64_t input = piece(rows * shape->hidden * 4);
+    const uint64_t dear = (plan->normed_heads ? piece(rows * (query + 2 * key) * 4) : 0) + 2 * piece(rows * query * plan->act_bytes) +
+                          2 * piece(tokens * key * plan->act_bytes) + piece(rows * shape->hidden * 4) +
+                          piece(rows * 2 * shape->ffn * 4);
+    const uint64_t cheap = 2 * piece(rows * shape->hidden * plan->act_bytes) + piece(rows * shape->ffn * plan->act_bytes);
+    const uint64_t dear_copies = plan->kept == TRAINING_KEEPS_INPUTS ? 1 : shape->layers;
+    const uint64_t cheap_copies = plan->kept == TRAINING_KEEPS_ALL ? shape->layers : 1;
+
+    return shape->layers * input + dear_copies * dear + cheap_copies * cheap;
+}
+
+static uint64_t working_bytes(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t rows = plan->rows;
+    const uint64_t hidden = shape->hidden;
+    const uint64_t query = (uint64_t)shape->heads * shape->head_dim;
+    const uint64_t qkv = query + 2 * (uint64_t)shape->kv_heads * shape->head_dim;
+
+    return 2 * piece(rows * hidden * 4) + 2 * piece(rows * hidden * plan->act_bytes) +            /* the last stream, the gradient's */
+           piece(rows * max_u64(qkv, hidden) * 4) +                                              /* what a linear layer gives */
+           piece(rows * max_u64(max_u64(shape->ffn, query), hidden) * 4) +                       /* gradient of its input */
+           piece(rows * max_u64(2 * (uint64_t)shape->ffn, qkv) * plan->act_bytes) +              /* and of its output */
+           piece((uint64_t)plan->sample_rows * shape->head_dim * 4);                             /* angles of positions */
+}
+
+static uint64_t batch_bytes(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t rows = plan->rows;
+    const uint64_t tiles = rows / 16 + plan->jobs + 1;
+
+    return 6 * piece(rows * 4) +                                                 /* token, position, output; target, weight, log p */
+           piece((uint64_t)plan->samples * div_up_u64(plan->sample_rows, BLOCK_TOKENS) * 4) + /* tables of blocks */
+           piece((uint64_t)plan->samples * 16) + piece(((uint64_t)plan->jobs + 1) * 12) + piece(tiles * 12) +
+           piece((rows / plan->head_rows + 1) * 20) + piece(20) + piece(8) +     /* counts; one sum */
+           piece((uint64_t)shape->layers * 7 * plan->jobs * 24) + piece((uint64_t)plan->jobs * 24);
+}
+
+struct training_memory training_memory(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t logits = (uint64_t)plan->head_rows * shape->vocabulary;
+    struct training_memory memory = {
+        .adapters = piece(plan->jobs * piece(shape->layers * packed_layer(shape, plan))),
+        .kept = kept_bytes(shape, plan),
+        .working = working_bytes(shape, plan),
+        .head = piece(logits * 4) + piece(logits * plan->act_bytes),
+        .batch = batch_bytes(shape, plan),
+    };
+
+    check(!shape->averaged);
+    check(plan->rows >= 1 && plan->head_rows >= 1);
+    memory.total = memory.adapters + memory.kept + memory.working + memory.head + memory.batch;
+    return memory;
+}
+
+uint64_t training_job_bytes(const struct shape *shape, uint32_t modules, uint32_t rank)
+{
+    return 4 * piece(4 * footprint_adapter_parameters(shape, modules, rank));
+}
+
+uint64_t training_full_bytes(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t parameters = footprint_parameters(shape);
+
+    return 4 * piece(4 * parameters) + (plan->act_bytes == 2 ? piece(2 * parameters) : 0);
+}

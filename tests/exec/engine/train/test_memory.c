@@ -1,0 +1,153 @@
+/* What a trainer reserves, what it says it will, and what the planner's arithmetic says, to the byte. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/model/random.h"
+#include "model/training.h"
+#include "rig.h"
+
+static int64_t reserved_bytes;
+
+static void *counting_reserve(struct dev *dev, size_t bytes)
+{
+    reserved_bytes += (int64_t)((bytes + 255) / 256 * 256);
+    return device_cpu.reserve(dev, bytes);
+}
+
+static struct shape shape_of(const struct dims *dims)
+{
+    return (struct shape){.layers = (uint32_t)dims->layers,
+                          .hidden = (uint32_t)dims->hidden,
+                          .heads = (uint32_t)dims->heads,
+                          .kv_heads = (uint32_t)dims->kv_heads,
+                          .head_dim = (uint32_t)dims->head_dim,
+                          .ffn = (uint32_t)dims->ffn,
+                          .vocabulary = (uint32_t)dims->vocabulary,
+                          .weight_bits = 16};
+}
+
+static int64_t predicted(const struct trainer_config *config, const struct model_config *model)
+{
+    const struct shape shape = shape_of(&model->dims);
+    const struct training_plan plan = {
+        .act_bytes = config->mode == MODE_FAST ? 2 : 4,
+        .kept = (enum training_kept)config->recompute, /* both rise alike */
+        .rows = (uint32_t)config->rows_max,
+        .samples = (uint32_t)config->samples_max,
+        .sample_rows = (uint32_t)config->positions_max,
+        .jobs = (uint32_t)config->jobs_max,
+        .rank = (uint32_t)config->lora_rank_max,
+        .head_rows = (uint32_t)config->head_rows,
+        .normed_heads = model->qk_norm,
+    };
+
+    return (int64_t)training_memory(&shape, &plan).total;
+}
+
+static void a_trainer_reserves_what_was_predicted(void **state)
+{
+    static const struct tiny tiny[] = {
+        {.dims = {.hidden = 24, .heads = 4, .kv_heads = 2, .head_dim = 6, .ffn = 20, .vocabulary = 40, .layers = 2}, .dtype = DTYPE_BF16},
+        {.dims = {.hidden = 33, .heads = 6, .kv_heads = 1, .head_dim = 14, .ffn = 18, .vocabulary = 301, .layers = 5},
+         .normed_heads = true, .dtype = DTYPE_BF16},
+    };
+    struct device counting = device_cpu;
+
+    (void)state;
+    counting.reserve = counting_reserve;
+    for (size_t i = 0; i < ARRAY_COUNT(tiny); i++)
+        for (int way = 0; way < 2 * RECOMPUTE_COUNT; way++) {
+            struct trainer_config config = rig_config(way % 2 == 0 ? MODE_EXACT : MODE_FAST, kernel_set_best(), 1);
+            struct lora_source source = rig_source(&tiny[i].dims, 5, 0x53, 0, 3);
+            const struct shape shape = shape_of(&tiny[i].dims);
+            char directory[64];
+            struct model *model;
+            struct trainer *trainer;
+
+            rig_model_make(&tiny[i], 4, directory);
+            model = rig_model(directory);
+            config.device = &counting;
+            config.recompute = (enum recompute)(way / 2);
+            config.rows_max = 211;
+            config.samples_max = 9;
+            reserved_bytes = 0;
+            trainer = rig_trainer(model, &config);
+            assert_int_equal(reserved_bytes, trainer_bytes(model, &config));
+            assert_int_equal(reserved_bytes, predicted(&config, &model->config));
+            reserved_bytes = 0;
+            assert_int_equal(trainer_job_open(trainer, 0, &source, &OPTIMIZER_DEFAULT), STATUS_OK);
+            assert_int_equal(reserved_bytes, trainer_job_bytes(&source, &tiny[i].dims));
+            assert_int_equal(reserved_bytes, training_job_bytes(&shape, 0x53, 5));
+            trainer_close(trainer);
+            model_close(model);
+            rig_model_drop(directory);
+            rig_source_free(&source);
+        }
+}
+
+static void all_weights_take_what_was_predicted(void **state)
+{
+    static const struct tiny tiny = {
+        .dims = {.hidden = 24, .heads = 4, .kv_heads = 2, .head_dim = 6, .ffn = 20, .vocabulary = 40, .layers = 2}, .dtype = DTYPE_BF16};
+    struct device counting = device_cpu;
+    char directory[64];
+    struct model *model;
+
+    (void)state;
+    counting.reserve = counting_reserve;
+    rig_model_make(&tiny, 4, directory);
+    model = rig_model(directory);
+    for (enum mode mode = MODE_EXACT; mode <= MODE_FAST; mode++) {
+        struct trainer_config config = rig_config(mode, kernel_set_best(), 1);
+        const struct training_plan plan = {.act_bytes = mode == MODE_FAST ? 2 : 4};
+        const struct shape shape = shape_of(&tiny.dims);
+        struct trainer *trainer;
+
+        config.device = &counting;
+        config.full = true;
+        config.jobs_max = 1;
+        config.lora_rank_max = 0;
+        reserved_bytes = 0;
+        trainer = rig_trainer(model, &config);
+        assert_int_equal(reserved_bytes, trainer_bytes(model, &config));
+        assert_int_equal(reserved_bytes, predicted(&config, &model->config));
+        reserved_bytes = 0;
+        assert_int_equal(trainer_full_open(trainer, model, &OPTIMIZER_DEFAULT), STATUS_OK);
+        assert_int_equal(reserved_bytes, trainer_full_bytes(model, mode));
+        assert_int_equal(reserved_bytes, training_full_bytes(&shape, &plan));
+        trainer_close(trainer);
+    }
+    model_close(model);
+    rig_model_drop(directory);
+}
+
+/* Models that nobody need load to know what they take. */
+static void larger_models_agree_too(void **state)
+{
+    static const char *const names[] = {"15m", "110m", "250m", "1b"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+        for (enum recompute recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+            struct model model = {.dtype = DTYPE_BF16};
+            struct trainer_config config = {.device = &device_cpu, .mode = MODE_FAST, .threads = 1, .recompute = recompute,
+                                            .rows_max = 4096, .job_rows_max = 4096, .samples_max = 32, .positions_max = 2048,
+                                            .jobs_max = 8, .lora_rank_max = 64, .head_rows = 512};
+
+            assert_true(random_preset(names[i], &model.config));
+            assert_int_equal(trainer_bytes(&model, &config), predicted(&config, &model.config));
+            printf("%s, recompute %s: 4096 tokens a pass take %.2f GB\n", names[i], recompute_name(recompute),
+                   (double)predicted(&config, &model.config) / 1e9);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trainer_reserves_what_was_predicted),
+        cmocka_unit_test(all_weights_take_what_was_predicted),
+        cmocka_unit_test(larger_models_agree_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
