@@ -140,7 +140,7 @@ $(EMU_TESTS:%.cc=$(B)/%): $(B)/%: $(B)/emu/%.o $$(call rig_of,$$(@D)) $(B)/tests
 # for the goldens, as are the cubins.
 NVCCFLAGS := -std=c++20 -O3 -Ishared -Iexec -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] \
              -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Xptxas -v,-warn-spills,-warn-lmem-usage,-Werror
-CUDA_OBJ  := $(patsubst %.cu,build/cuda/%.o,$(CUDA_SRC) exec/engine/device/cuda/entry.cu)
+CUDA_OBJ  := $(patsubst %.cu,build/cuda/%.o,$(CUDA_SRC) exec/engine/device/cuda/entry.cu exec/engine/device/cuda/ranks.cu)
 build/cuda/%.o: %.cu
 	@mkdir -p $(@D) build/cuda/keep/$(notdir $*)
 	@echo "  NVCC $<"

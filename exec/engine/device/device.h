@@ -24,6 +24,7 @@ struct dev_config {
     int32_t positions_max;         /* keys that a row may attend over */
     struct ranks *ranks;
     int32_t rank;
+    int32_t ranks_count;           /* 1 without ranks */
     bool trains;                   /* room for the way back is reserved too; tp = 1 */
 };
 

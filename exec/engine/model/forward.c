@@ -189,7 +189,8 @@ static enum status open_parts(struct forward *forward, const struct model *model
                              .lora_rank_max = config->lora_rank_max,
                              .positions_max = config->positions_max,
                              .ranks = config->ranks,
-                             .rank = config->rank};
+                             .rank = config->rank,
+                             .ranks_count = config->tp};
     char why[256] = "";
     enum status status;
 

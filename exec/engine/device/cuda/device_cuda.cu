@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/device/cuda/ranks.h"
 #include "engine/ops/cuda/cuda_ops.h"
 
 #define ROW_ALIGN_BYTES 128
@@ -37,9 +38,7 @@ static bool config_fits(const struct dev_config *config, char *ret_error, size_t
     const struct dims *dims = &config->dims;
     const char *reason = NULL;
 
-    if (config->ranks != NULL)
-        reason = "one GPU a model: tensor parallel ranks on CUDA are not there yet";
-    else if (config->trains)
+    if (config->trains)
         reason = "CUDA serves; the way back through a model is the CPU's alone";
     else if (dims->kv_heads < 1 || dims->heads % dims->kv_heads != 0)
         reason = "heads are no multiple of kv heads";
@@ -54,7 +53,7 @@ static bool config_fits(const struct dev_config *config, char *ret_error, size_t
     return reason == NULL;
 }
 
-static bool gpu_fits(char *ret_error, size_t error_bytes)
+static bool gpu_fits(int gpu, char *ret_error, size_t error_bytes)
 {
     int count = 0, major = 0, minor = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
@@ -63,9 +62,13 @@ static bool gpu_fits(char *ret_error, size_t error_bytes)
         snprintf(ret_error, error_bytes, "no usable GPU: %s", error != cudaSuccess ? cudaGetErrorName(error) : "none is there");
         return false;
     }
-    MUST(cudaSetDevice(0));
-    MUST(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
-    MUST(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+    if (gpu >= count) {
+        snprintf(ret_error, error_bytes, "rank %d has no GPU: %d are there", gpu, count);
+        return false;
+    }
+    MUST(cudaSetDevice(gpu));
+    MUST(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
+    MUST(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
     if (major < 8) {
         snprintf(ret_error, error_bytes, "the GPU is sm_%d%d, below sm_80", major, minor);
         return false;
@@ -116,6 +119,7 @@ static void cuda_close(struct dev *dev)
     free(dev->graph);
     if (dev->blas != NULL)
         cublasDestroy(dev->blas);
+    cuda_ranks_leave(dev);
     MUST(cudaFree(dev->attend_o));
     MUST(cudaFree(dev->attend_ml));
     MUST(cudaFree(dev->lora_u));
@@ -138,7 +142,7 @@ static struct dev *cuda_open(const struct dev_config *config, char *ret_error, s
 {
     struct dev *dev;
 
-    if (!config_fits(config, ret_error, error_bytes) || !gpu_fits(ret_error, error_bytes))
+    if (!config_fits(config, ret_error, error_bytes) || !gpu_fits(cuda_gpu_of(config), ret_error, error_bytes))
         return NULL;
     dev = (struct dev *)calloc(1, sizeof(*dev));
     check(dev != NULL);
@@ -167,6 +171,10 @@ static struct dev *cuda_open(const struct dev_config *config, char *ret_error, s
             cuda_close(dev);
             return NULL;
         }
+    }
+    if (config->ranks != NULL && !cuda_ranks_join(dev, ret_error, error_bytes)) {
+        cuda_close(dev);
+        return NULL;
     }
     cuda_gemm_setup();
     cuda_lora_setup();
@@ -416,5 +424,6 @@ extern const struct device device_cuda = {
     .recorded = cuda_recorded,
     .replay = cuda_replay,
     .b_in_pairs = false,
+    .weights_in_place = false,
     .train_ops = NULL,
 };

@@ -20,6 +20,7 @@
 #define BOUNCE_BYTES ((size_t)4 << 20)
 
 struct dev_memory;
+struct cuda_ranks;
 
 struct dev {
     struct dev_config config;
@@ -44,6 +45,7 @@ struct dev {
     cudaGraphExec_t *graph;
     uint32_t graphs;
     bool recording;
+    struct cuda_ranks *ranks;                 /* NULL: one GPU a model */
 };
 
 /* One number of a weight. */

@@ -1,5 +1,6 @@
 /* linear and head: the base by cuBLAS, or by our own GEMM when deterministic or exact; an adapter's first half runs
  * beside the base, since it needs only x, its second half after both. */
+#include "engine/device/cuda/ranks.h"
 #include "engine/ops/cuda/cuda_ops.h"
 
 #define LINEAR_THREADS 256
@@ -101,7 +102,8 @@ void cuda_head(struct dev *dev, float *logits, const act *x, const struct weight
     gemm(dev, logits, w->out, dev->gathered, w, &batch->now->outputs, batch->max.outputs);
 }
 
-/* One rank a device: there is nobody to sum with. */
-void cuda_all_reduce(struct dev *, float *, int64_t)
+void cuda_all_reduce(struct dev *dev, float *x, int64_t n)
 {
+    if (dev->ranks != NULL)
+        cuda_ranks_sum(dev, x, n);
 }
