@@ -41,7 +41,19 @@ EXEC_MAIN  := $(sort $(wildcard exec/*.c))
 TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c tests/*/*/*/*/test_*.c))
 BENCH_SRC  := $(sort $(wildcard tests/bench/*.c))
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
-TESTS      := $(patsubst %.c,$(B)/%,$(TEST_SRC))
+
+# CUDA. The kernels run in tests under an emulation that a C++ compiler builds; nvcc, where it is, makes the library that
+# berth-exec loads.
+CXX        ?= g++
+CUDA       ?= /usr/local/cuda
+NVCC       ?= $(firstword $(wildcard $(CUDA)/bin/nvcc) $(shell command -v nvcc))
+CUDA_SRC   := $(sort $(wildcard exec/engine/ops/cuda/*.cu)) exec/engine/device/cuda/device_cuda.cu
+EMU_SRC    := $(sort $(wildcard tests/emu/*.cc))
+# Why the emulation cannot be built here; empty: it can.
+NO_EMU     := $(if $(shell command -v $(CXX)),,no C++ compiler $(CXX))$(if $(filter x86_64,$(shell uname -m)),,fibers are switched on \
+              x86-64 only)$(if $(filter tsan,$(MODE)),fibers are not for ThreadSanitizer)
+EMU_TESTS  := $(if $(NO_EMU),,$(sort $(wildcard tests/exec/engine/cuda/test_*.cc)))
+TESTS      := $(patsubst %.c,$(B)/%,$(if $(NO_EMU),$(filter-out tests/exec/engine/cuda/%,$(TEST_SRC)),$(TEST_SRC))) $(EMU_TESTS:%.cc=$(B)/%)
 
 .DEFAULT_GOAL := all
 .SECONDARY:
@@ -54,12 +66,10 @@ $(B)/shared/%.o: CPPFLAGS := -Ishared
 $(B)/traces/%.o: CPPFLAGS := -Ishared -Itraces $(HOST_CPPFLAGS)
 $(B)/sim/%.o:    CPPFLAGS := -Ishared -Itraces -Isim $(HOST_CPPFLAGS)
 $(B)/exec/%.o:   CPPFLAGS := -Ishared -Iexec $(EXEC_CPPFLAGS)
-# A set of CPU kernels is one file with instructions of its own; -O3 for their inner loops.
+# A set of CPU kernels is one file with instructions of its own; -O3 for their inner loops, and no minutes of inlining for sanitizers.
 KERNELS := $(B)/exec/engine/ops/cpu/kernels
-# Under asan gcc checks by calls: inlined checks of unrolled lanes take minutes to compile (13 s for more than 300).
-KERNELS_CFLAGS_release := -O3
-KERNELS_CFLAGS_asan    := $(if $(filter clang%,$(notdir $(CC))),,--param asan-instrumentation-with-call-threshold=0 -fno-var-tracking-assignments)
-$(KERNELS)_scalar.o $(KERNELS)_avx2.o $(KERNELS)_avx512bf16.o: CFLAGS += $(KERNELS_CFLAGS_$(MODE))
+$(KERNELS)_scalar.o $(KERNELS)_avx2.o $(KERNELS)_avx512bf16.o: CFLAGS += $(if $(filter release,$(MODE)),-O3 -DKERNELS_UNROLLED)
+$(KERNELS)_scalar.o: CFLAGS += $(if $(filter release,$(MODE)),,-fno-inline)
 ifeq ($(shell uname -m),x86_64)
 $(KERNELS)_avx2.o: CFLAGS += -mavx2 -mfma -mf16c
 $(KERNELS)_avx512bf16.o: CFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma
@@ -98,6 +108,78 @@ $(B)/tests/exec/%: $(B)/tests/exec/%.o $$(call rig_of,$$(@D)) $(B)/tests/support
 $(B)/tests/%: $(B)/tests/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(SIM_LIBS_OWN)
 	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SIM_LIBS_OWN) $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
 
+# Kernels under the emulation; nvcc lets types alias.
+EMU_CXXFLAGS := -std=c++20 -fno-strict-aliasing -Wall -Wextra -Werror -g -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
+$(B)/emu/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo "  CXX  $<"
+	@$(CXX) -x c++ $(EMU_CXXFLAGS) -c -o $@ $<
+$(B)/emu/%.o: %.cc
+	@mkdir -p $(@D)
+	@echo "  CXX  $<"
+	@$(CXX) $(EMU_CXXFLAGS) $(call pkg_cflags,$(TEST_PKGS)) -c -o $@ $<
+$(B)/libemu.a: $(CUDA_SRC:%.cu=$(B)/emu/%.o) $(EMU_SRC:%.cc=$(B)/emu/%.o)
+# What the definitions need, and no more: the CPU's kernels take long to build.
+REF_SRC := $(sort $(wildcard exec/engine/ops/ref/*.c)) exec/engine/device/ranks.c exec/engine/device/team.c exec/engine/device/word.c
+EMU_LIBS_OWN := $(REF_SRC:%.c=$(B)/plain/%.o) $(B)/libemu.a $(B)/libshared.a
+# Definitions are tested elsewhere; here they shall be quick.
+$(B)/plain/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC   $<"
+	@$(CC) -Ishared -Iexec $(filter-out $(CFLAGS_$(MODE)),$(CFLAGS)) -O2 -c -o $@ $<
+$(B)/tests/exec/engine/cuda/%: $(B)/tests/exec/engine/cuda/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(EMU_LIBS_OWN)
+	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -lm -pthread $(call pkg_libs,$(TEST_PKGS))
+# The whole model stands on the CPU's side too.
+$(B)/tests/exec/engine/cuda/test_forward: $(B)/tests/exec/engine/cuda/test_forward.o $(B)/tests/support.o $(B)/libemu.a $(EXEC_LIBS_OWN)
+	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) $(B)/libemu.a $(EXEC_LIBS_OWN) $(EXEC_LIBS) $(call pkg_libs,$(TEST_PKGS))
+$(EMU_TESTS:%.cc=$(B)/%): $(B)/%: $(B)/emu/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(EMU_LIBS_OWN)
+	@mkdir -p $(@D)
+	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -lm -pthread $(call pkg_libs,$(TEST_PKGS))
+
+# The library: every .cu for sm_80 and sm_90, and PTX for what comes after. ptxas may not spill; what it says of registers is kept
+# for the goldens, as are the cubins.
+NVCCFLAGS := -std=c++20 -O3 -Ishared -Iexec -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] \
+             -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -Xptxas -v,-warn-spills,-warn-lmem-usage,-Werror
+CUDA_OBJ  := $(patsubst %.cu,build/cuda/%.o,$(CUDA_SRC) exec/engine/device/cuda/entry.cu)
+build/cuda/%.o: %.cu
+	@mkdir -p $(@D) build/cuda/keep/$(notdir $*)
+	@echo "  NVCC $<"
+	@$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -MT $@ --keep --keep-dir build/cuda/keep/$(notdir $*) -c -o $@ $< >$(@:.o=.log) 2>&1 || \
+	    { cat $(@:.o=.log); rm -f $@; exit 1; }
+$(B)/lib/libberth-cuda.so: $(CUDA_OBJ)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(NVCC) -shared -o $@ $^ -lcublas -Xlinker -rpath=$(CUDA)/lib64
+ifeq ($(NVCC),)
+cuda: ## build the CUDA library (needs nvcc)
+	@echo "skip the CUDA library: nvcc is neither in $(CUDA)/bin nor on the path"
+else
+cuda: $(B)/lib/libberth-cuda.so
+endif
+
+cuda-goldens: cuda ## take what nvcc makes of the kernels, and how they reach memory, as the new goldens
+	@BERTH_GOLDEN_WRITE=1 $(B)/tests/exec/engine/cuda/test_access
+	@tests/cuda/resources.sh --write
+
+# On a machine with a GPU: nvcc, make and libc are enough.
+GPU_SRC := $(REF_SRC) shared/base/hash.c exec/engine/device/cuda_load.c \
+           $(addprefix tests/exec/engine/cuda/,world.c cases.c promises.c) tests/gpu/gpu.c
+build/gpu/%: tests/gpu/%.c $(GPU_SRC)
+	@mkdir -p $(@D)
+	@echo "  CC   $@"
+	@$(CC) -std=gnu11 -O2 -g -Ishared -Iexec -Itests/exec/engine/cuda -Itests/gpu -o $@ $^ -lm -ldl -pthread
+ifeq ($(NVCC),)
+check-gpu: ## kernels on a GPU against their definitions, graphs, bits, compute-sanitizer; SKIP where there is none
+	@echo "SKIP the checks on a GPU: nvcc is neither in $(CUDA)/bin nor on the path"
+bench-gpu: ## speed on a GPU; SKIP where there is none
+	@echo "SKIP the measurements on a GPU: nvcc is neither in $(CUDA)/bin nor on the path"
+else
+check-gpu: build/gpu/check $(B)/lib/libberth-cuda.so
+	@BERTH_CUDA_LIBRARY=$(CURDIR)/$(B)/lib/libberth-cuda.so tests/gpu/check.sh build/gpu/check
+bench-gpu: build/gpu/bench $(B)/lib/libberth-cuda.so
+	@BERTH_CUDA_LIBRARY=$(CURDIR)/$(B)/lib/libberth-cuda.so tests/gpu/bench.sh build/gpu/bench
+endif
+
 # Profiles are tested with the rig of scenarios.
 $(B)/tests/sim/hardware/test_profile: $(B)/tests/sim/scenario/rig.o
 
@@ -106,7 +188,7 @@ $(B)/%.o: %.c
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
-.PHONY: all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
+.PHONY: cuda cuda-goldens check-gpu bench-gpu all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
 # bin/ is what people use: the release build, whatever else was built after it.
 links: $(B)/bin/berth-sim $(B)/bin/berth-exec
 ifeq ($(MODE),release)
@@ -116,7 +198,7 @@ ifeq ($(MODE),release)
 endif
 
 # What a bare Debian 12 lacks. Nothing happens when all are there.
-DEPS := gcc libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev zlib1g-dev libzstd-dev \
+DEPS := gcc g++ libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev zlib1g-dev libzstd-dev \
         libpcre2-dev libutf8proc-dev libssl-dev libcmocka-dev gnuplot-nox hdf5-tools zstd gzip
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 deps: ## install the Debian packages that are missing
@@ -133,7 +215,7 @@ demo-run:
 	bin/berth-sim run scenarios/azure-conv.yaml --out demo-report/run.h5 --report demo-report
 
 check: deps ## install what is missing, build, run the tests (release and asan), at most ten minutes
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests cuda
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=debug all
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan all tests
 	@tests/run.sh release asan

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cmd.h"
+#include "engine/device/cuda_load.h"
 #include "engine/device/kernel_set.h"
 #include "host/options.h"
 
@@ -14,19 +15,28 @@ static const struct option table[] = {
 
 static void print_table(void)
 {
+    char why[512];
+
     for (enum kernel_set set = 0; set < KERNELS_COUNT; set++)
         printf("  %-16s %-4s %s\n", kernel_set_name(set),
                !kernel_set_runs_here(set) ? "no" : set == kernel_set_best() ? "used" : "yes", kernel_set_about(set));
+    if (cuda_runs_here(why, sizeof(why)))
+        printf("  %-16s %-4s %s\n", "cuda", "yes", "a GPU of sm_80 or later");
+    else
+        printf("  %-16s %-4s %s\n", "cuda", "no", why);
 }
 
 static int print_json(void)
 {
     json_t *list = json_array();
     int failed = 0;
+    char why[512] = "";
+    bool cuda = cuda_runs_here(why, sizeof(why));
 
     for (enum kernel_set set = 0; set < KERNELS_COUNT; set++)
         failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:b}", "name", kernel_set_name(set), "runs_here",
                                                         kernel_set_runs_here(set), "default", set == kernel_set_best()));
+    failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:s}", "name", "cuda", "runs_here", cuda, "default", 0, "why", why));
     failed |= json_dumpf(list, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(list);
@@ -48,7 +58,7 @@ int cmd_devices(int argc, char **argv)
             break;
         case OPTION_help:
             puts("usage: berth-exec devices [--json]\n\n"
-                 "Lists the sets of kernels, which of them run on this machine, and which is used by default.\n");
+                 "Lists the sets of kernels and CUDA, which of them run on this machine, and which is used by default.\n");
             options_print(stdout, table, ARRAY_COUNT(table));
             puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage.");
             return EXIT_OK;

@@ -15,6 +15,7 @@
     X(adapter, "NAME=DIR", "a PEFT adapter and what it is called; again for more")                                \
     X(use, "NAME", "the adapter of --prompt: one of them, or base (default: the only one, if there is one)")      \
     X(prompt, "TEXT", "one request")                                                                              \
+    X(chat, "JSON", "one request: a list of messages with role and content, by the model's chat template")        \
     X(requests, "FILE", "a JSON object a line: {\"adapter\": NAME or null, \"prompt\": TEXT, \"max_tokens\": N, ...}; - is stdin") \
     X(max_tokens, "N", "tokens of an answer at most (default 128)")                                               \
     X(temperature, "T", "0: always the likeliest token (default 1)")                                              \
@@ -65,6 +66,7 @@ struct generate {
     uint32_t adapters_count;
     const char *use;
     const char *prompt;
+    const char *chat;
     const char *requests;
     json_t *defaults; /* of a request, in its own words */
     bool json;
@@ -295,21 +297,39 @@ static int read_requests(struct generate *generate)
     return code;
 }
 
+/* --prompt or --chat as the object that a line of a file would be; NULL: said on stderr. */
+static json_t *one_request(const struct generate *generate)
+{
+    json_error_t error;
+    json_t *object;
+
+    if (generate->chat != NULL) {
+        json_t *messages = json_loads(generate->chat, JSON_REJECT_DUPLICATES, &error);
+
+        if (messages != NULL)
+            return json_pack("{s:o}", "messages", messages);
+        fprintf(stderr, "berth-exec generate: --chat: %s\n", error.text);
+        return NULL;
+    }
+    object = json_pack("{s:s}", "prompt", generate->prompt);
+    if (object == NULL)
+        fprintf(stderr, "berth-exec generate: --prompt: not UTF-8\n");
+    return object;
+}
+
 static int read_prompt(struct generate *generate)
 {
-    json_t *object = json_pack("{s:s}", "prompt", generate->prompt);
+    json_t *object = one_request(generate);
     const char *only = generate->adapters_count == 1 ? generate->adapters[0] : NULL;
     int code;
 
-    if (object == NULL) {
-        fprintf(stderr, "berth-exec generate: --prompt: not UTF-8\n");
+    if (object == NULL)
         return EXIT_USAGE;
-    }
     if (generate->use != NULL && strcmp(generate->use, "base") != 0)
         json_object_set_new(object, "adapter", json_string(generate->use));
     else if (generate->use == NULL && only != NULL)
         json_object_set_new(object, "adapter", json_stringn(only, strcspn(only, "=")));
-    code = read_item(generate, object, "--prompt");
+    code = read_item(generate, object, generate->chat != NULL ? "--chat" : "--prompt");
     json_decref(object);
     if (code == EXIT_OK && !generate->json)
         generate->items[0]->streams = true;
@@ -444,10 +464,11 @@ static void clean(struct generate *generate)
 static void print_help(void)
 {
     puts("usage: berth-exec generate MODEL [--adapter NAME=DIR]... --prompt TEXT [option]...\n"
+         "       berth-exec generate MODEL [--adapter NAME=DIR]... --chat JSON [option]...\n"
          "       berth-exec generate MODEL [--adapter NAME=DIR]... --requests FILE [option]...\n\n"
          "Answers prompts with a model in Hugging Face's layout (config.json, *.safetensors, tokenizer.json) and any number of\n"
          "LoRA adapters, all in one batch. Options that shape an answer are the defaults of what a line of FILE may say:\n"
-         "adapter, prompt or prompt_ids, max_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty,\n"
+         "adapter, prompt or prompt_ids or messages, max_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty,\n"
          "presence_penalty, frequency_penalty, logit_bias, logprobs, stop, ignore_eos, tenant.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 done, 1 it could not be done (stderr says why), 2 wrong usage, 130 stopped by Ctrl-C.");
@@ -483,6 +504,9 @@ static int take(struct generate *generate, uint32_t option, const char *value)
         return EXIT_OK;
     case OPTION_prompt:
         generate->prompt = value;
+        return EXIT_OK;
+    case OPTION_chat:
+        generate->chat = value;
         return EXIT_OK;
     case OPTION_requests:
         generate->requests = value;
@@ -530,9 +554,9 @@ static int parse(struct generate *generate)
         else if (take(generate, (uint32_t)option, value) != EXIT_OK)
             return EXIT_USAGE;
     }
-    if (generate->model != NULL && (generate->prompt != NULL) != (generate->requests != NULL))
+    if (generate->model != NULL && (generate->prompt != NULL) + (generate->chat != NULL) + (generate->requests != NULL) == 1)
         return EXIT_OK;
-    fprintf(stderr, "%s: a model's folder, and --prompt or --requests; --help says more\n", options->command);
+    fprintf(stderr, "%s: a model's folder, and one of --prompt, --chat and --requests; --help says more\n", options->command);
     return EXIT_USAGE;
 }
 

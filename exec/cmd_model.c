@@ -39,8 +39,8 @@ bool model_progress(void *context, int64_t done_bytes, int64_t total_bytes)
     if (now_ns - said_at_ns < NS_PER_S / 5 && done_bytes < total_bytes)
         return true;
     said_at_ns = now_ns;
-    fprintf(stderr, "\r%s: %lld of %lld MB%s", (const char *)context, (long long)(done_bytes / 1000000), (long long)(total_bytes / 1000000),
-            done_bytes == total_bytes ? "\n" : "");
+    fprintf(stderr, "\r%s: %lld of %lld MB%s", (const char *)context, (long long)(done_bytes / 1000000),
+            (long long)(total_bytes / 1000000), done_bytes == total_bytes ? "\n" : "");
     return true;
 }
 

@@ -17,8 +17,8 @@ int cmd_model_merge(int argc, char **argv);
 extern volatile sig_atomic_t model_stop;
 void model_catch_stop(void);
 
-/* A line on stderr that says how far a file is, a few times a second, where stderr is a terminal. A file_progress; context: the path. It
- * says stop after Ctrl-C. */
+/* A line on stderr that says how far a file is, a few times a second, where stderr is a terminal. A file_progress;
+ * context: the path. It says stop after Ctrl-C. */
 bool model_progress(void *context, int64_t done_bytes, int64_t total_bytes);
 
 /* Says why on stderr, each line after "berth-exec model VERB: ". Returns the exit code. */

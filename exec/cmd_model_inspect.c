@@ -1,4 +1,5 @@
-/* berth-exec model inspect: what a model or an adapter is. Both forms of output are made from one JSON object, so they cannot disagree. */
+/* berth-exec model inspect: what a model or an adapter is. Both forms of output are made from one JSON object, so they
+ * cannot disagree. */
 #include "cmd_model.h"
 
 #include <fcntl.h>
@@ -32,9 +33,10 @@ static const char *const module_names[] = {
 
 static void print_help(void)
 {
-    puts("usage: berth-exec model inspect DIR [--digest] [--base MODEL] [--json]\n\n"
-         "Opens a model or a PEFT adapter as serving would, checks all of it, and says what it is. An adapter's digest is its identity; it\n"
-         "is of what the adapter does, not of its files. Without --base an adapter is checked as far as it can be without its model.\n");
+    puts(
+        "usage: berth-exec model inspect DIR [--digest] [--base MODEL] [--json]\n\n"
+        "Opens a model or a PEFT adapter as serving would, checks all of it, and says what it is. An adapter's digest is its identity; it\n"
+        "is of what the adapter does, not of its files. Without --base an adapter is checked as far as it can be without its model.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 done, 1 it could not be done (or the folder is refused), 2 wrong usage.");
 }
@@ -57,14 +59,15 @@ static json_t *describe_model(const struct model *model)
     const struct model_config *config = &model->config;
     const struct dims *dims = &config->dims;
 
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:b, s:b, s:b}", "kind", "model", "family",
-                     model_family_name(config->family), "layers", (int)dims->layers, "hidden", (int)dims->hidden, "heads", (int)dims->heads,
-                     "kv_heads", (int)dims->kv_heads, "head_dim", (int)dims->head_dim, "ffn", (int)dims->ffn, "vocabulary",
-                     (int)dims->vocabulary, "positions_max", (int)config->positions_max, "parameters",
-                     (json_int_t)model_parameters(config), "weights_bytes", (json_int_t)model->weights_bytes, "file_bytes",
-                     (json_int_t)safetensors_file_bytes(model->files), "files", (int)safetensors_files(model->files), "dtype",
-                     dtype_names[model->dtype], "rope", describe_rope(config), "tied_head", (int)config->tied_head, "qkv_bias",
-                     (int)config->qkv_bias, "qk_norm", (int)config->qk_norm);
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:i, s:s, s:o, s:b, s:b, s:b}",
+                     "kind", "model", "family", model_family_name(config->family), "layers", (int)dims->layers,
+                     "hidden", (int)dims->hidden, "heads", (int)dims->heads, "kv_heads", (int)dims->kv_heads,
+                     "head_dim", (int)dims->head_dim, "ffn", (int)dims->ffn, "vocabulary", (int)dims->vocabulary,
+                     "positions_max", (int)config->positions_max, "parameters", (json_int_t)model_parameters(config),
+                     "weights_bytes", (json_int_t)model->weights_bytes, "file_bytes",
+                     (json_int_t)safetensors_file_bytes(model->files), "files", (int)safetensors_files(model->files),
+                     "dtype", dtype_names[model->dtype], "rope", describe_rope(config), "tied_head",
+                     (int)config->tied_head, "qkv_bias", (int)config->qkv_bias, "qk_norm", (int)config->qk_norm);
 }
 
 /* The scale of all pairs, or null where they differ. */
@@ -95,12 +98,13 @@ static json_t *describe_adapter(const struct peft *peft, const struct dims *dims
     for (int i = 0; i < LORA_MODULE_COUNT; i++)
         if (peft->source.modules >> i & 1)
             json_array_append_new(modules, json_string(module_names[i]));
-    about = json_pack("{s:s, s:i, s:f, s:b, s:o, s:o, s:i, s:i, s:I, s:I, s:I, s:I, s:s}", "kind", "adapter", "rank", (int)peft->source.rank,
-                      "alpha", peft->alpha_stated, "rslora", (int)peft->rslora, "scale", describe_scale(&peft->source), "modules", modules,
-                      "layers_adapted", (int)peft->layers_adapted, "tensors", (int)peft->tensors, "tensor_bytes",
-                      (json_int_t)peft->tensor_bytes, "file_bytes", (json_int_t)peft->file_bytes, "packed_bytes_exact",
-                      (json_int_t)lora_pack_bytes(&peft->source, dims, MODE_EXACT), "packed_bytes_fast",
-                      (json_int_t)lora_pack_bytes(&peft->source, dims, MODE_FAST), "digest", digest_text(peft->digest, digest));
+    about = json_pack(
+        "{s:s, s:i, s:f, s:b, s:o, s:o, s:i, s:i, s:I, s:I, s:I, s:I, s:s}", "kind", "adapter", "rank",
+        (int)peft->source.rank, "alpha", peft->alpha_stated, "rslora", (int)peft->rslora, "scale",
+        describe_scale(&peft->source), "modules", modules, "layers_adapted", (int)peft->layers_adapted, "tensors",
+        (int)peft->tensors, "tensor_bytes", (json_int_t)peft->tensor_bytes, "file_bytes", (json_int_t)peft->file_bytes,
+        "packed_bytes_exact", (json_int_t)lora_pack_bytes(&peft->source, dims, MODE_EXACT), "packed_bytes_fast",
+        (json_int_t)lora_pack_bytes(&peft->source, dims, MODE_FAST), "digest", digest_text(peft->digest, digest));
     return about;
 }
 
@@ -184,7 +188,8 @@ static int inspect_adapter(const char *directory, const char *base, bool json)
     struct refusal refusal = {""};
     struct model_config config = {.family = FAMILY_LLAMA};
     struct peft *peft = NULL;
-    enum status status = base != NULL ? model_config_read(base, &config, &refusal) : peft_infer_dims(directory, &config.dims, &refusal);
+    enum status status =
+        base != NULL ? model_config_read(base, &config, &refusal) : peft_infer_dims(directory, &config.dims, &refusal);
     json_t *about;
 
     if (status == STATUS_OK)

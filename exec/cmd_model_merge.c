@@ -2,6 +2,7 @@
 #include "cmd_model.h"
 
 #include "engine/lora/merge.h"
+#include "worker/merged.h"
 
 enum { OPTION_out, OPTION_help };
 static const struct option table[] = {
@@ -11,10 +12,11 @@ static const struct option table[] = {
 
 static void print_help(void)
 {
-    puts("usage: berth-exec model merge MODEL ADAPTER --out DIR\n\n"
-         "Writes MODEL with ADAPTER (a PEFT folder) folded into its weights: W + scale B A, reckoned in double and rounded once to the\n"
-         "dtype of MODEL. Configuration and tokenizer are copied. The folder appears when all of it is written; one that is there is\n"
-         "never overwritten.\n");
+    puts(
+        "usage: berth-exec model merge MODEL ADAPTER --out DIR\n\n"
+        "Writes MODEL with ADAPTER (a PEFT folder) folded into its weights: W + scale B A, reckoned in double and rounded once to the\n"
+        "dtype of MODEL. Configuration and tokenizer are copied. The folder appears when all of it is written; one that is there is\n"
+        "never overwritten.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage, 130 stopped by Ctrl-C.");
 }
@@ -30,6 +32,8 @@ static enum status write_merged(const char *directory, const struct model *model
     status = lora_merge(model, &peft->source, path, model_progress, shown, refusal);
     if (status == STATUS_OK)
         status = lora_merge_copy(directory, folder->temporary, refusal);
+    if (status == STATUS_OK)
+        status = merged_write(folder->temporary, peft->digest, refusal);
     return status == STATUS_OK ? folder_commit(folder, refusal) : status;
 }
 

@@ -41,10 +41,12 @@ struct wish {
 
 static void print_help(void)
 {
-    puts("usage: berth-exec model random --preset NAME --out DIR [options]\n\n"
-         "Writes a Llama of random numbers in the format of Hugging Face, with a byte-level tokenizer: it says nothing sensible and is as\n"
-         "fast as a real one. With --adapters, as many adapters of all seven linear modules.\n");
-#define X(name, layers, hidden, heads, kv_heads, head_dim, ffn, vocabulary, positions, tied, about) printf("  %-5s %s\n", name, about);
+    puts(
+        "usage: berth-exec model random --preset NAME --out DIR [options]\n\n"
+        "Writes a Llama of random numbers in the format of Hugging Face, with a byte-level tokenizer: it says nothing sensible and is as\n"
+        "fast as a real one. With --adapters, as many adapters of all seven linear modules.\n");
+#define X(name, layers, hidden, heads, kv_heads, head_dim, ffn, vocabulary, positions, tied, about)                    \
+    printf("  %-5s %s\n", name, about);
     RANDOM_PRESETS(X)
 #undef X
     putchar('\n');
@@ -91,8 +93,8 @@ static enum status write_adapters(const struct wish *wish, const char *directory
             return refuse(refusal, STATUS_IO, "%s: cannot be made: %s", path, strerror(errno));
         if (model_stop != 0)
             return STATUS_END;
-        status = random_adapter_write(path, &wish->config, (int32_t)wish->rank, (1u << LORA_MODULE_COUNT) - 1, wish->seed + 1 + (uint64_t)i,
-                                      wish->dtype, wish->out, refusal);
+        status = random_adapter_write(path, &wish->config, (int32_t)wish->rank, (1u << LORA_MODULE_COUNT) - 1,
+                                      wish->seed + 1 + (uint64_t)i, wish->dtype, wish->out, refusal);
     }
     return status;
 }

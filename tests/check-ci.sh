@@ -63,6 +63,17 @@ seed two '{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[1,2],"dat
 seed odd '{"s":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"z":{"dtype":"I64","shape":[0,5],"data_offsets":[1,1]}}' 'a'
 "$work/fuzz_safetensors" -max_total_time=20 -max_len=4096 -artifact_prefix="$work/" "$work/corpus-safetensors" >"$work/fuzz.log" 2>&1
 note $? "twenty seconds of fuzzing: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
+
+# The same for tokenizers and chat templates; the first byte chooses between them.
+clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_TOKENIZER -Ishared -Iexec \
+    tests/fuzz/fuzz_tokenizer.c exec/engine/tokenizer/*.c exec/engine/chat/*.c shared/base/*.c shared/host/words.c shared/host/check_failed.c \
+    -ljansson -lz -lpcre2-8 -lutf8proc -lm -o "$work/fuzz_tokenizer"
+note $? "the fuzzer of tokenizers and templates is built"
+mkdir "$work/templates"
+printf '\1%s' '{% set ns = namespace(n=0) %}{% for m in messages if m.content %}{{ m.content|trim ~ loop.index }}{% endfor %}' >"$work/templates/chat"
+printf '\0%s' '{"added_tokens": [], "model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}}' >"$work/templates/json"
+"$work/fuzz_tokenizer" -max_total_time=30 -max_len=4096 -artifact_prefix="$work/" "$work/templates" >"$work/fuzz.log" 2>&1
+note $? "thirty seconds of fuzzing them: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
 echo
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

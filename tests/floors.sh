@@ -59,5 +59,16 @@ if grep -nE '^[[:space:]]*#[[:space:]]*if.*(SIM|EXEC|CUDA)' -r shared --include=
     echo "floors: shared/ must not know its host"
     bad=1
 fi
+# A name is one function: of two in archives the linker would take whichever it meets first, and say nothing.
+for program in "exec shared" "sim traces shared"; do
+    for folder in $program; do
+        find "$folder" -name '*.c' | sed "s|^|$build/|; s|c$|o|"
+    done | while read -r object; do [ -r "$object" ] && echo "$object"; done | xargs nm -g --defined-only |
+        awk 'NF==3 && $2 ~ /[TDBR]/ && $3 != "main" {print $3}' | sort | uniq -d >"$build/names-twice"
+    if [ -s "$build/names-twice" ]; then
+        echo "floors: defined twice in $program: $(tr '\n' ' ' <"$build/names-twice")"
+        bad=1
+    fi
+done
 [ $bad = 0 ] && echo "floors hold"
 exit $bad

@@ -184,6 +184,15 @@ done
 if [ -r ../shared/traces/swf/hpc2n.swf ]; then passes "trace info: hpc2n" $sim trace info ../shared/traces/swf/hpc2n.swf
 else echo "skip trace info of hpc2n: ../shared/traces is not here"; fi
 
+# CUDA: what was compiled, and that a program without it starts and says why.
+if [ -f build/release/lib/libberth-cuda.so ]; then passes "kernels: registers, occupancy, instructions" tests/cuda/resources.sh
+else echo "skip kernels: registers, occupancy, instructions (nvcc is not there)"; fi
+[ -x build/release/tests/exec/engine/cuda/test_emu ] || echo "skip kernels under the emulation (no C++ compiler, or not x86-64)"
+passes "devices: CUDA is listed" sh -c "bin/berth-exec devices | grep -qE '^ *cuda +(yes|no) +[a-zA-Z/]'"
+passes "devices: a CUDA library that is not there is a reason" sh -c \
+    "BERTH_CUDA_LIBRARY=/nowhere/x.so bin/berth-exec devices | grep -q '/nowhere/x.so is not there'"
+passes "devices: a library that is none is a reason" sh -c "BERTH_CUDA_LIBRARY=README.md bin/berth-exec devices | grep -q '^ *cuda *no .*README.md'"
+
 # Ctrl-C leaves a readable file that says it is partial.
 $sim run scenarios/sim-day.yaml --quiet --out "$work/partial.h5" >"$work/out" 2>"$work/err" &
 pid=$!
@@ -220,4 +229,45 @@ wait $pid
 code=$?
 if [ $code -eq 130 ] && [ -z "$(find "$work" -name '1b*')" ]; then ok "Ctrl-C: exit 130, no model half made"
 else not_ok "Ctrl-C: exit 130, no model half made" "exit $code"; fi
+
+# Answers of a model with adapters: alone and among others the same; what cannot be done is said.
+if [ -r "$work/15m/adapters/0001/adapter_config.json" ]; then
+    small="--context 64 --sequences 4 --temperature 0 --max-tokens 6 --quiet --json"
+    ids() { sed -n 's/.*"output_ids":\(\[[0-9,]*\]\).*"logprobs":\(\[[^]]*\]\).*/\1 \2/p' "$1"; }
+    with="--adapter a=$work/15m/adapters/0001"
+    printf '{"prompt": "once", "adapter": "a"}\n{"prompt": "twice", "adapter": null}\n{"prompt": "a third one", "adapter": "a"}\n' >"$work/asked"
+    # shellcheck disable=SC2086
+    passes "generate: two with an adapter and one without in one batch" $exec generate "$work/15m" $with --requests "$work/asked" $small
+    ids "$work/out" >"$work/together"
+    # shellcheck disable=SC2086
+    passes "generate: the base alone" $exec generate "$work/15m" --prompt twice $small
+    [ -n "$(ids "$work/out")" ] && [ "$(ids "$work/out")" = "$(sed -n 2p "$work/together")" ] &&
+        ok "generate: the same ids and log-probabilities alone" || not_ok "generate: the same ids and log-probabilities alone"
+    # shellcheck disable=SC2086
+    passes "generate: an adapter alone" $exec generate "$work/15m" $with --prompt "a third one" $small --threads 1
+    [ -n "$(ids "$work/out")" ] && [ "$(ids "$work/out")" = "$(sed -n 3p "$work/together")" ] &&
+        ok "generate: and with one thread" || not_ok "generate: and with one thread"
+    echo '{"prompt": "x", "lora": "a"}' >"$work/asked"
+    refuses "generate: an unknown key" 1 "no key 'lora'" $exec generate "$work/15m" --requests "$work/asked"
+    refuses "generate: an unknown adapter" 1 "no adapter of that name" $exec generate "$work/15m" --prompt x --use b
+    refuses "generate: too long, with the numbers" 1 "max_tokens 5000 are more than the 2048" $exec generate "$work/15m" --prompt x --max-tokens 5000
+
+    # A server begins, refuses a second one, and ends when it is told to.
+    $exec server --model "$work/15m" --adapters "$work/15m/adapters" --socket "$work/socket" --context 64 --sequences 4 2>"$work/server" &
+    pid=$!
+    tries=0
+    while [ ! -S "$work/socket" ] && kill -0 $pid 2>/dev/null && [ $tries -lt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+    refuses "server: a second one on its socket" 1 "another server listens" $exec server --model "$work/15m" --socket "$work/socket" --context 64 --sequences 4
+    kill -TERM $pid
+    wait $pid
+    code=$?
+    if [ $code -eq 130 ] && [ ! -e "$work/socket" ] && grep -q "adapter 0000 is left out" "$work/server" && grep -q "1 adapters" "$work/server"
+    then ok "server: takes the good adapter, ends when told, takes its socket away"
+    else not_ok "server: begins and ends" "exit $code, $(tail -n 2 "$work/server")"; fi
+    echo kept >"$work/file"
+    refuses "server: a file in its socket's place stays" 1 "$work/file" $exec server --model "$work/15m" --socket "$work/file" --context 64 --sequences 4
+    [ "$(cat "$work/file")" = kept ] && ok "server: and is as it was" || not_ok "server: and is as it was"
+else
+    echo "skip generate and server: no model could be made"
+fi
 echo done

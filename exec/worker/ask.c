@@ -33,6 +33,7 @@ enum status ask_prompt(struct ask *ask, const char *text, size_t bytes, const st
 
 struct reading {
     struct ask *ask;
+    const json_t *object;
     const struct tokenizer *tokenizer;
     struct refusal *refusal;
 };
@@ -71,6 +72,20 @@ static enum status read_prompt_ids(const struct reading *to, const char *key, co
         token_list_add(&to->ask->prompt, (int32_t)json_integer_value(item));
     }
     return STATUS_OK;
+}
+
+static enum status read_messages(const struct reading *to, const json_t *value)
+{
+    return ask_chat(to->ask, value, json_object_get(to->object, "tools"), json_object_get(to->object, "chat_variables"), to->tokenizer,
+                    to->refusal);
+}
+
+/* Read with the messages, which must be there. */
+static enum status read_beside_messages(const struct reading *to, const char *key, bool fine, const char *what)
+{
+    if (fine && json_object_get(to->object, "messages") != NULL)
+        return STATUS_OK;
+    return refuse(to->refusal, STATUS_INVALID, "%s: %s, beside messages", key, what);
 }
 
 static enum status read_count(const struct reading *to, const char *key, const json_t *value, int64_t least, int64_t most, int64_t *ret)
@@ -146,6 +161,9 @@ static enum status read_bias(const struct reading *to, const char *key, const js
 #define KEYS(X)                                                                                                  \
     X(adapter, read_adapter(to, key, value))                                                                     \
     X(prompt, read_prompt(to, key, value))                                                                       \
+    X(messages, read_messages(to, value))                                                                        \
+    X(tools, read_beside_messages(to, key, json_is_array(value), "a list"))                                      \
+    X(chat_variables, read_beside_messages(to, key, json_is_object(value), "an object"))                         \
     X(prompt_ids, read_prompt_ids(to, key, value))                                                               \
     X(max_tokens, (status = read_count(to, key, value, 1, 1 << 22, &count), ask->max_tokens = (uint32_t)count, status)) \
     X(temperature, read_number(to, key, value, &ask->sample.temperature))                                        \
@@ -203,14 +221,15 @@ static enum status read_key(const struct reading *to, const char *key, const jso
 enum status ask_read(struct ask *ask, const json_t *object, const char *const *others, const struct tokenizer *tokenizer,
                      struct refusal *refusal)
 {
-    const struct reading to = {.ask = ask, .tokenizer = tokenizer, .refusal = refusal};
+    const struct reading to = {.ask = ask, .object = object, .tokenizer = tokenizer, .refusal = refusal};
     const char *key;
     json_t *value;
 
     if (!json_is_object(object))
         return refuse(refusal, STATUS_INVALID, "a request is a JSON object");
-    if (json_object_get(object, "prompt") != NULL && json_object_get(object, "prompt_ids") != NULL)
-        return refuse(refusal, STATUS_INVALID, "prompt and prompt_ids: one of them");
+    if ((json_object_get(object, "prompt") != NULL) + (json_object_get(object, "prompt_ids") != NULL) +
+            (json_object_get(object, "messages") != NULL) > 1)
+        return refuse(refusal, STATUS_INVALID, "prompt, prompt_ids and messages: one of them");
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
         enum status status = is_one_of(others, key) ? STATUS_OK : read_key(&to, key, value);
 

@@ -25,12 +25,15 @@ struct ask {
 /* Defaults, an empty prompt. */
 void ask_init(struct ask *ask);
 void ask_free(struct ask *ask);
-/* `object` has keys of: adapter, prompt or prompt_ids, max_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty,
+/* `object` has keys of: adapter, prompt or prompt_ids or messages (with tools and chat_variables, an object), max_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty,
  * presence_penalty, frequency_penalty, logit_bias, logprobs, stop, ignore_eos, tenant, and those in `others` (a list that ends in NULL),
  * which are the caller's. Over what `ask` holds already. */
 enum status ask_read(struct ask *ask, const json_t *object, const char *const *others, const struct tokenizer *tokenizer,
                      struct refusal *refusal);
 /* The prompt's ids from text: the model's own special tokens around it, none of its own. */
 enum status ask_prompt(struct ask *ask, const char *text, size_t bytes, const struct tokenizer *tokenizer, struct refusal *refusal);
+/* The prompt's ids from messages, by the model's chat template, up to where the assistant is to speak. tools, variables: may be NULL. */
+enum status ask_chat(struct ask *ask, const json_t *messages, const json_t *tools, const json_t *variables,
+                     const struct tokenizer *tokenizer, struct refusal *refusal);
 
 #endif

@@ -50,6 +50,8 @@ struct worker_sequence {
     struct worker_version *version; /* NULL: the base */
     int32_t *tokens;              /* prompt and answer; [prompt + max] */
     uint32_t answered;
+    int32_t picked;               /* its last token is the device's best of output picked - 1; 0: it is not */
+    uint64_t picked_step;         /* of which step; see counts.steps */
     int32_t *blocks;
     uint32_t blocks_count;
     int64_t submitted_ns;
@@ -70,6 +72,8 @@ struct worker_load {
 struct worker {
     struct worker_config config;
     struct model *model;
+    bool merged;                  /* the weights are an adapter's, whose digest is merged_digest */
+    uint8_t merged_digest[DIGEST_BYTES];
     struct forward *forward;
     int32_t eos[MODEL_EOS_MAX];
     int32_t eos_count;
@@ -80,6 +84,8 @@ struct worker {
     bool drained;
     bool cancel_due;              /* of some sequence */
     bool settle_due;              /* of some version */
+    bool telling_replica;         /* a core is never told anything by what it says */
+    bool telling_node;
 
     struct replica *replica;
     struct replica_host replica_host;
@@ -92,8 +98,10 @@ struct worker {
     uint64_t node_seq;
     int64_t node_tick_ns;
 
-    struct worker_version *versions; /* [adapters_max + retired that are still in flight] */
+    struct worker_version *versions; /* [versions_max]: named, and retired ones that are still needed */
     uint32_t versions_max;
+    uint32_t *by_name;            /* [adapters_max]: indexes of named versions, by rising name */
+    uint32_t named_count;
     uint32_t version_last;
 
     struct worker_sequence *sequences; /* [requests_max] */
@@ -134,6 +142,6 @@ void request_said_refused(struct worker *worker, const struct replica_command *c
 void request_said_preempted(struct worker *worker, const struct replica_command *command);
 struct worker_sequence *sequence_of(struct worker *worker, request_id id);
 /* run.c */
-void run_step(struct worker *worker);
+void worker_step(struct worker *worker);
 
 #endif

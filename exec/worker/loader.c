@@ -68,6 +68,11 @@ static void fetch(struct loader *loader, struct loader_work *work)
     struct refusal refusal = {{0}};
     struct peft *peft;
 
+    if (work->directory == NULL) {
+        work->status = STATUS_FULL;
+        snprintf(work->why, sizeof(work->why), "no memory");
+        return;
+    }
     work->status = peft_open(work->directory, &loader->model->config, loader->rank_max, &peft, &refusal);
     if (work->status != STATUS_OK) {
         snprintf(work->why, sizeof(work->why), "%.*s", (int)sizeof(work->why) - 1, refusal.text);
@@ -81,6 +86,8 @@ static void do_work(struct loader *loader, struct loader_work *work)
 {
     if (work->kind == LOADER_FETCH) {
         fetch(loader, work);
+        free(work->directory);
+        work->directory = NULL;
         return;
     }
     forward_put(loader->forward, work->offset, work->blob, work->packed_bytes);
@@ -150,6 +157,8 @@ void loader_close(struct loader *loader)
     pthread_cond_signal(&loader->pushed);
     pthread_mutex_unlock(&loader->mutex);
     pthread_join(loader->thread, NULL);
+    while (ring_take(loader, &loader->asked, &work))
+        free(work.directory);
     while (ring_take(loader, &loader->done, &work))
         free(work.ret_blob);
     pthread_cond_destroy(&loader->pushed);

@@ -15,7 +15,7 @@ struct loader_work {
     adapter_id adapter;
     uint64_t tag;                    /* the caller's, comes back */
     /* FETCH: the folder must still hold what was registered. */
-    const char *directory;
+    char *directory;                 /* malloc'd; the loader frees it. NULL: there was no memory for it */
     uint8_t digest[DIGEST_BYTES];
     int64_t packed_bytes;            /* of the blob, padding included */
     /* COPY */
@@ -31,7 +31,7 @@ struct loader_work {
 struct loader *loader_create(const struct model *model, struct forward *forward, int32_t rank_max, uint32_t works_max);
 /* Waits for the work in hand; what is queued is dropped, and blobs that nobody took are freed. */
 void loader_close(struct loader *loader);
-/* There is room: works_max. `directory` and `blob` must stay until it is done. */
+/* There is room: works_max. `blob` must stay until it is done. */
 void loader_push(struct loader *loader, const struct loader_work *work);
 /* False: nothing has been done. */
 bool loader_take(struct loader *loader, struct loader_work *ret_work);

@@ -53,7 +53,7 @@ static void fetch(struct worker *worker, const struct node_command *command)
     struct loader_work work = {.kind = LOADER_FETCH,
                                .adapter = version->id,
                                .tag = command->id,
-                               .directory = version->directory,
+                               .directory = strdup(version->directory), /* the version's may become another meanwhile */
                                .packed_bytes = version->packed_bytes};
 
     memcpy(work.digest, version->digest, DIGEST_BYTES);

@@ -34,6 +34,7 @@ static request_id id_of(const struct worker *worker, const struct worker_sequenc
 static enum status check_request(const struct worker *worker, const struct worker_request *request, struct refusal *refusal)
 {
     const int32_t vocabulary = worker->model->config.dims.vocabulary;
+    const uint32_t blocks = (uint32_t)(((uint64_t)request->prompt_tokens + request->max_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS);
     const char *field;
     const char *why;
 
@@ -42,6 +43,9 @@ static enum status check_request(const struct worker *worker, const struct worke
     if ((uint64_t)request->prompt_tokens + request->max_tokens > worker->positions_max)
         return refuse(refusal, STATUS_INVALID, "the prompt's %u tokens and max_tokens %u are more than the %u a sequence may have here",
                       request->prompt_tokens, request->max_tokens, worker->positions_max);
+    if (blocks > worker->blocks.all)
+        return refuse(refusal, STATUS_INVALID, "the prompt's %u tokens and max_tokens %u need %u KV blocks, this server has %u",
+                      request->prompt_tokens, request->max_tokens, blocks, worker->blocks.all);
     for (uint32_t i = 0; i < request->prompt_tokens; i++)
         if (request->prompt[i] < 0 || request->prompt[i] >= vocabulary)
             return refuse(refusal, STATUS_INVALID, "prompt token %u is %d, the vocabulary has ids 0 to %d", i, request->prompt[i],
@@ -51,7 +55,7 @@ static enum status check_request(const struct worker *worker, const struct worke
     if (request->tenant >= WORKER_TENANTS_MAX)
         return refuse(refusal, STATUS_INVALID, "tenant %u: below %u", request->tenant, WORKER_TENANTS_MAX);
     if (worker->draining)
-        return refuse(refusal, STATUS_INVALID, "the server is draining");
+        return refuse(refusal, STATUS_FULL, "the server is draining: it takes no more requests");
     return STATUS_OK;
 }
 
@@ -116,6 +120,14 @@ static void tell_request(struct worker *worker, struct worker_sequence *sequence
     worker_tell_replica(worker, &event);
 }
 
+/* Its rows are the base's, whose weights are the adapter's. */
+static enum status check_merged(const struct worker *worker, const char *adapter, struct refusal *refusal)
+{
+    if (adapter != NULL && strcmp(adapter, worker->config.merged_as) == 0)
+        return STATUS_OK;
+    return refuse(refusal, STATUS_NOT_FOUND, "this server has only the adapter that is merged into its weights");
+}
+
 enum status worker_submit(struct worker *worker, const struct worker_request *request, worker_handle *ret_handle, struct refusal *refusal)
 {
     struct worker_version *version = NULL;
@@ -124,7 +136,11 @@ enum status worker_submit(struct worker *worker, const struct worker_request *re
 
     if (status != STATUS_OK)
         return status;
-    if (request->adapter != NULL) {
+    if (worker->merged) {
+        status = check_merged(worker, request->adapter, refusal);
+        if (status != STATUS_OK)
+            return status;
+    } else if (request->adapter != NULL) {
         version = version_named(worker, request->adapter);
         if (version == NULL)
             return refuse(refusal, STATUS_NOT_FOUND, "there is no adapter of that name here");

@@ -12,6 +12,14 @@ static void grow_blocks(struct worker *worker, struct worker_sequence *sequence,
         sequence->blocks[sequence->blocks_count++] = blocks_take(&worker->blocks);
 }
 
+/* Whether the row's token is still where the step before left it; see struct forward_part. */
+static int32_t follows(const struct worker *worker, const struct worker_sequence *sequence, const struct step_row *row)
+{
+    bool last = row->tokens == 1 && row->context_tokens + 1 == sequence->request.prompt_tokens + sequence->answered;
+
+    return last && sequence->answered > 0 && sequence->picked_step == worker->counts.steps ? sequence->picked : 0;
+}
+
 /* The rows that have tokens in this step; their number. */
 static int32_t fill_parts(struct worker *worker, const struct step_plan *plan)
 {
@@ -34,6 +42,7 @@ static int32_t fill_parts(struct worker *worker, const struct step_plan *plan)
             .before = (int32_t)row->context_tokens,
             .slot = row->gpu_slot == NO_SLOT ? SEGMENT_NONE : row->gpu_slot,
             .wants_output = (row->flags & ROW_PREFILL) == 0 || (row->flags & ROW_LAST) != 0,
+            .follows = follows(worker, sequence, row),
         };
     }
     return count;
@@ -104,6 +113,8 @@ static void take_token(struct worker *worker, struct worker_sequence *sequence, 
         sequence->first_ns = worker->now_ns;
     if (sequence->counts != NULL)
         sample_counts_answer(sequence->counts, choice.id);
+    sequence->picked = choice.id == best.ids[0] ? output + 1 : 0;
+    sequence->picked_step = worker->counts.steps;
     token.id = choice.id;
     token.logprob = choice.logprob;
     token.ends = !sequence->request.ignore_eos && is_end(worker, choice.id);
@@ -114,7 +125,7 @@ static void take_token(struct worker *worker, struct worker_sequence *sequence, 
         tell_end(worker, sequence);
 }
 
-void run_step(struct worker *worker)
+void worker_step(struct worker *worker)
 {
     struct step_plan plan = replica_plan(worker->replica);
     int64_t from_ns = worker->now_ns;

@@ -78,6 +78,7 @@ enum status worker_option(struct worker_config *config, const struct options *op
 #define TAKE(text, read)           \
     if (strcmp(name, text) == 0) \
         return read
+    TAKE("merged_as", (config->merged_as = value, STATUS_OK));
     TAKE("mode", read_mode(config, options, option, value));
     TAKE("kernels", read_kernels(config, options, option, value));
     TAKE("threads", read_u32(options, option, value, 256, &config->threads));

@@ -28,12 +28,51 @@ struct worker_version *version_of(struct worker *worker, adapter_id id)
     return version;
 }
 
+/* Where in by_name the name stands, or would. */
+static uint32_t place_of(const struct worker *worker, const char *name)
+{
+    uint32_t from = 0;
+    uint32_t until = worker->named_count;
+
+    while (from < until) {
+        uint32_t middle = (from + until) / 2;
+
+        if (strcmp(worker->versions[worker->by_name[middle]].name, name) < 0)
+            from = middle + 1;
+        else
+            until = middle;
+    }
+    return from;
+}
+
 struct worker_version *version_named(struct worker *worker, const char *name)
 {
-    for (uint32_t i = 0; i < worker->versions_max; i++)
-        if (worker->versions[i].used && worker->versions[i].named && strcmp(worker->versions[i].name, name) == 0)
-            return &worker->versions[i];
-    return NULL;
+    uint32_t place = place_of(worker, name);
+    struct worker_version *version = place < worker->named_count ? &worker->versions[worker->by_name[place]] : NULL;
+
+    return version != NULL && strcmp(version->name, name) == 0 ? version : NULL;
+}
+
+static void take_name(struct worker *worker, struct worker_version *version, const char *name)
+{
+    uint32_t place = place_of(worker, name);
+
+    check(worker->named_count < worker->config.adapters_max);
+    memmove(&worker->by_name[place + 1], &worker->by_name[place], (worker->named_count - place) * sizeof(worker->by_name[0]));
+    worker->by_name[place] = (uint32_t)(version - worker->versions);
+    worker->named_count++;
+    strcpy(version->name, name);
+    version->named = true;
+}
+
+static void lose_name(struct worker *worker, struct worker_version *version)
+{
+    uint32_t place = place_of(worker, version->name);
+
+    check(&worker->versions[worker->by_name[place]] == version);
+    worker->named_count--;
+    memmove(&worker->by_name[place], &worker->by_name[place + 1], (worker->named_count - place) * sizeof(worker->by_name[0]));
+    version->named = false;
 }
 
 /* --- going ------------------------------------------------------------------------------------------------------------------ */
@@ -43,7 +82,7 @@ void version_settle(struct worker *worker, struct worker_version *version)
 {
     struct node_event event;
 
-    if (version->named || version->requests > 0 || version->loading > 0 || version->slot >= 0)
+    if (!version->used || version->named || version->requests > 0 || version->loading > 0 || version->slot >= 0)
         return;
     if (!version->node_told) {
         version->node_told = true;
@@ -63,7 +102,7 @@ static void retire(struct worker *worker, struct worker_version *version)
 {
     struct replica_event event;
 
-    version->named = false;
+    lose_name(worker, version);
     if (version->known) {
         memset(&event, 0, sizeof(event));
         event.kind = REPLICA_EVENT_ADAPTER_RETIRED;
@@ -85,13 +124,27 @@ enum status worker_adapter_remove(struct worker *worker, const char *name)
 
 /* --- coming ----------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t named_count(const struct worker *worker)
+static struct worker_version *find_free(struct worker *worker)
 {
-    uint32_t count = 0;
-
     for (uint32_t i = 0; i < worker->versions_max; i++)
-        count += worker->versions[i].used && worker->versions[i].named;
-    return count;
+        if (!worker->versions[i].used)
+            return &worker->versions[i];
+    return NULL;
+}
+
+/* The same weights, perhaps in another folder: it is where they will be read from. */
+static enum status take_again(struct worker_version *version, const char *directory, struct refusal *refusal)
+{
+    char *copy;
+
+    if (strcmp(version->directory, directory) == 0)
+        return STATUS_OK;
+    copy = strdup(directory);
+    if (copy == NULL)
+        return refuse(refusal, STATUS_FULL, "no memory");
+    free(version->directory);
+    version->directory = copy;
+    return STATUS_OK;
 }
 
 static enum status take(struct worker *worker, const char *name, const char *directory, const struct peft *peft,
@@ -99,34 +152,35 @@ static enum status take(struct worker *worker, const char *name, const char *dir
 {
     const struct dims *dims = forward_dims(worker->forward);
     struct worker_version *old = version_named(worker, name);
-    struct worker_version *version = NULL;
+    struct worker_version *version = find_free(worker);
     int32_t rank = lora_rank_padded(peft->source.rank);
     int64_t bytes = pool_aligned(lora_packed_bytes(dims, worker_mode(worker), rank, peft->source.modules));
+    char *copy;
 
     if (old != NULL && memcmp(old->digest, peft->digest, DIGEST_BYTES) == 0)
-        return STATUS_OK;
+        return take_again(old, directory, refusal);
     if ((uint64_t)bytes > worker->config.pool_bytes)
         return refuse(refusal, STATUS_INVALID, "adapter %s: takes %lld bytes on the device, the pool has %llu", name, (long long)bytes,
                       (unsigned long long)worker->config.pool_bytes);
-    for (uint32_t i = 0; i < worker->versions_max && version == NULL; i++)
-        if (!worker->versions[i].used)
-            version = &worker->versions[i];
-    if (version == NULL || (old == NULL && named_count(worker) >= worker->config.adapters_max))
+    if (old == NULL && worker->named_count >= worker->config.adapters_max)
         return refuse(refusal, STATUS_FULL, "adapter %s: %u adapters are registered, as many as this server takes at once", name,
                       worker->config.adapters_max);
+    check(version != NULL); /* versions_max is what can be needed at most */
+    copy = strdup(directory);
+    if (copy == NULL)
+        return refuse(refusal, STATUS_FULL, "no memory");
     if (old != NULL)
         retire(worker, old);
     *version = (struct worker_version){.id = {(uint32_t)(version - worker->versions) + 1, ++worker->version_last},
                                        .rank = rank,
                                        .modules = peft->source.modules,
                                        .packed_bytes = bytes,
-                                       .directory = strdup(directory),
+                                       .directory = copy,
                                        .used = true,
-                                       .named = true,
                                        .slot = -1};
-    strcpy(version->name, name);
     memcpy(version->digest, peft->digest, DIGEST_BYTES);
-    return version->directory == NULL ? refuse(refusal, STATUS_FULL, "no memory") : STATUS_OK;
+    take_name(worker, version, name);
+    return STATUS_OK;
 }
 
 enum status worker_adapter_add(struct worker *worker, const char *name, const char *directory, struct refusal *refusal)
@@ -134,6 +188,8 @@ enum status worker_adapter_add(struct worker *worker, const char *name, const ch
     struct peft *peft;
     enum status status;
 
+    if (worker->merged)
+        return refuse(refusal, STATUS_INVALID, "adapter %s: this server's weights have an adapter in them already", name);
     if (!worker_name_fine(name))
         return refuse(refusal, STATUS_INVALID, "an adapter's name has letters, digits, '.', '_' and '-', begins with a letter or digit, "
                                                "and has at most %d of them",
@@ -146,28 +202,17 @@ enum status worker_adapter_add(struct worker *worker, const char *name, const ch
     return status;
 }
 
-static const struct worker_version *next_by_name(const struct worker *worker, const char *after)
-{
-    const struct worker_version *best = NULL;
-
-    for (uint32_t i = 0; i < worker->versions_max; i++) {
-        const struct worker_version *version = &worker->versions[i];
-
-        if (version->used && version->named && (after == NULL || strcmp(version->name, after) > 0) &&
-            (best == NULL || strcmp(version->name, best->name) < 0))
-            best = version;
-    }
-    return best;
-}
-
 bool worker_adapter_at(const struct worker *worker, uint32_t index, struct worker_adapter *ret_adapter)
 {
-    const struct worker_version *version = next_by_name(worker, NULL);
+    const struct worker_version *version;
 
-    while (index-- > 0 && version != NULL)
-        version = next_by_name(worker, version->name);
-    if (version == NULL)
+    if (worker->merged && index == 0) {
+        *ret_adapter = (struct worker_adapter){.name = worker->config.merged_as, .digest = worker->merged_digest, .tier = TIER_BASE};
+        return true;
+    }
+    if (index >= worker->named_count)
         return false;
+    version = &worker->versions[worker->by_name[index]];
     *ret_adapter = (struct worker_adapter){
         .name = version->name,
         .digest = version->digest,

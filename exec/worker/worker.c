@@ -7,6 +7,7 @@
 
 #include "engine/model/generation.h"
 #include "worker/internal.h"
+#include "worker/merged.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -44,16 +45,22 @@ void worker_look_at_clock(struct worker *worker)
 
 void worker_tell_replica(struct worker *worker, struct replica_event *event)
 {
+    check(!worker->telling_replica);
+    worker->telling_replica = true;
     event->at_ns = worker->now_ns;
     event->seq = ++worker->replica_seq;
     replica_turn(worker->replica, &worker->replica_host, event, &worker->replica_commands);
+    worker->telling_replica = false;
 }
 
 void worker_tell_node(struct worker *worker, struct node_event *event)
 {
+    check(!worker->telling_node);
+    worker->telling_node = true;
     event->at_ns = worker->now_ns;
     event->seq = ++worker->node_seq;
     node_turn(worker->node, &worker->node_host, event, &worker->node_commands);
+    worker->telling_node = false;
 }
 
 static void replica_perform(void *self, const struct replica_event *event, const struct replica_command *command)
@@ -149,7 +156,7 @@ bool worker_pump(struct worker *worker)
     changed = tick(worker);
     changed |= loads_pump(worker);
     if (worker->run_pending) {
-        run_step(worker);
+        worker_step(worker);
         changed = true;
     }
     settle(worker);
@@ -244,9 +251,10 @@ static enum status open_engine(struct worker *worker, uint64_t blocks, struct re
     worker->part_slots = calloc(config->sequences_max, sizeof(worker->part_slots[0]));
     worker->sequences = calloc(config->requests_max, sizeof(worker->sequences[0]));
     worker->versions = calloc(worker->versions_max, sizeof(worker->versions[0]));
+    worker->by_name = calloc(config->adapters_max, sizeof(worker->by_name[0]));
     worker->loader = loader_create(worker->model, worker->forward, (int32_t)config->rank_max, LOADS_MAX + FETCHES_MAX);
     if (worker->logits == NULL || worker->scratch == NULL || worker->parts == NULL || worker->part_slots == NULL ||
-        worker->sequences == NULL || worker->versions == NULL || worker->loader == NULL ||
+        worker->sequences == NULL || worker->versions == NULL || worker->by_name == NULL || worker->loader == NULL ||
         blocks_create(&worker->blocks, (uint32_t)blocks) != STATUS_OK ||
         pool_create(&worker->pool, (int64_t)config->pool_bytes, config->slots) != STATUS_OK)
         return refuse(refusal, STATUS_FULL, "no memory for the tables of a server");
@@ -316,11 +324,33 @@ static enum status open_node(struct worker *worker, struct refusal *refusal)
     return STATUS_OK;
 }
 
+/* Merged weights under no name, and a name for weights that are a base's, would both answer with the wrong model. */
+static enum status open_merged(struct worker *worker, struct refusal *refusal)
+{
+    const struct worker_config *config = &worker->config;
+    struct refusal none = {{0}};
+    enum status status = merged_read(config->model_directory, worker->merged_digest, &none);
+
+    if (status == STATUS_NOT_FOUND && config->merged_as == NULL)
+        return STATUS_OK;
+    if (status == STATUS_NOT_FOUND)
+        return refuse(refusal, STATUS_INVALID, "%s: there is no %s, so no adapter was merged into it", config->model_directory, MERGED_FILE);
+    if (status != STATUS_OK)
+        return refuse(refusal, status, "%s", none.text);
+    if (config->merged_as == NULL || !worker_name_fine(config->merged_as))
+        return refuse(refusal, STATUS_INVALID, "%s: an adapter is merged into these weights: say the name that it answers for (--merged-as)",
+                      config->model_directory);
+    worker->merged = true;
+    return STATUS_OK;
+}
+
 static enum status open_all(struct worker *worker, struct refusal *refusal)
 {
     enum status status = model_open(worker->config.model_directory, &worker->model, refusal);
     uint64_t blocks;
 
+    if (status == STATUS_OK)
+        status = open_merged(worker, refusal);
     if (status == STATUS_OK)
         status = generation_ends(worker->config.model_directory, &worker->model->config, worker->eos, &worker->eos_count, refusal);
     if (status != STATUS_OK)
@@ -344,7 +374,8 @@ enum status worker_open(const struct worker_config *config, struct worker **ret_
     check(config->sequences_max >= 1 && config->requests_max >= 1 && config->adapters_max >= 1);
     worker->config = *config;
     worker->config.sequences_max = min_u32(config->sequences_max, config->token_budget);
-    worker->versions_max = 2 * config->adapters_max + 8; /* replaced ones that are still in flight */
+    /* Retired ones stay for their requests, or until slot and loads are free. One more: a version is made before the one it replaces goes. */
+    worker->versions_max = config->adapters_max + config->requests_max + config->slots + LOADS_MAX + FETCHES_MAX + 1;
     worker->started_ns = clock_ns();
     status = open_all(worker, refusal);
     if (status == STATUS_OK) {
@@ -372,6 +403,7 @@ void worker_close(struct worker *worker)
     }
     free(worker->sequences);
     free(worker->versions);
+    free(worker->by_name);
     free(worker->parts);
     free(worker->part_slots);
     free(worker->logits);
@@ -393,10 +425,8 @@ struct worker_state worker_state(const struct worker *worker)
 
     state.replica = replica_state(worker->replica);
     state.host_used_bytes = node_state(worker->node).used_bytes;
-    state.adapters = 0;
+    state.adapters = worker->named_count;
     state.pool_used_bytes = 0;
-    for (uint32_t i = 0; i < worker->versions_max; i++)
-        state.adapters += worker->versions[i].used && worker->versions[i].named;
     for (uint32_t i = 0; i < worker->pool.count; i++)
         state.pool_used_bytes += (uint64_t)worker->pool.blobs[i].bytes;
     return state;
@@ -418,21 +448,64 @@ uint32_t worker_positions_max(const struct worker *worker)
 }
 
 /* Blocks: each with one owner, or free. */
-void worker_check(const struct worker *worker)
+static void check_requests(const struct worker *worker)
 {
     uint32_t owned = 0;
 
-    replica_check(worker->replica);
-    node_check(worker->node);
-    pool_check(&worker->pool);
     for (uint32_t i = 0; i < worker->config.requests_max; i++) {
-        check(worker->sequences[i].state == REQUEST_LIVE || worker->sequences[i].blocks_count == 0);
-        owned += worker->sequences[i].blocks_count;
+        const struct worker_sequence *sequence = &worker->sequences[i];
+
+        check(sequence->state == REQUEST_LIVE || (sequence->blocks_count == 0 && sequence->tokens == NULL));
+        check(sequence->version == NULL || (sequence->version->used && sequence->version->requests > 0));
+        owned += sequence->blocks_count;
     }
     check(owned + worker->blocks.count == worker->blocks.all);
+}
+
+static uint32_t requests_of(const struct worker *worker, const struct worker_version *version)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < worker->config.requests_max; i++)
+        count += worker->sequences[i].version == version;
+    return count;
+}
+
+/* What is in the pool is a version's in its slot, or on its way there. */
+static void check_versions(const struct worker *worker)
+{
+    uint32_t named = 0;
+    uint32_t blobs = 0;
+
     for (uint32_t i = 0; i < worker->versions_max; i++) {
         const struct worker_version *version = &worker->versions[i];
 
-        check(version->used || (version->slot < 0 && version->blob == NULL && version->requests == 0));
+        check(version->used || (version->slot < 0 && version->blob == NULL && version->requests == 0 && version->directory == NULL));
+        if (!version->used)
+            continue;
+        check(version->id.index == i + 1 && version->requests == requests_of(worker, version));
+        check(version->named || version->requests > 0 || version->loading > 0 || version->slot >= 0 || worker->settle_due);
+        if (version->slot >= 0)
+            (void)pool_offset(&worker->pool, version->slot);
+        named += version->named;
+        blobs += version->slot >= 0;
     }
+    for (uint32_t i = 0; i < LOADS_MAX; i++)
+        blobs += worker->loads[i].stage == LOAD_COPYING;
+    check(named == worker->named_count && blobs == worker->pool.count);
+    for (uint32_t i = 0; i < worker->named_count; i++) {
+        const struct worker_version *version = &worker->versions[worker->by_name[i]];
+
+        check(version->used && version->named);
+        check(i == 0 || strcmp(worker->versions[worker->by_name[i - 1]].name, version->name) < 0);
+    }
+}
+
+void worker_check(const struct worker *worker)
+{
+    replica_check(worker->replica);
+    node_check(worker->node);
+    pool_check(&worker->pool);
+    check_requests(worker);
+    check_versions(worker);
 }

@@ -1,7 +1,7 @@
 /* A model server's inside: one base on one device, the replica core that decides its batches, the node core that decides what stays in
  * host memory, a thread that reads and packs adapters. Single-threaded for its caller: everything happens in worker_pump().
  *
- * Order of a request's calls: token() for each token, then end() once. Neither may call worker_submit(); worker_cancel() is fine. */
+ * Order of a request's calls: token() for each token, then end() once. Of what changes the worker they may call worker_cancel() alone. */
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
@@ -15,6 +15,7 @@ struct worker;
 
 struct worker_config {
     const char *model_directory;
+    const char *merged_as;        /* the name of the adapter that is folded into the weights (worker/merged.h); NULL: a base */
     const struct device *device;
     enum kernel_set kernels;
     bool mode_chosen;             /* otherwise the base's default */
@@ -115,7 +116,7 @@ typedef struct {
     uint64_t value; /* 0: none */
 } worker_handle;
 
-/* STATUS_NOT_FOUND: no such adapter; STATUS_FULL: requests_max are here; STATUS_INVALID: refusal says what. No call follows a refusal. */
+/* STATUS_NOT_FOUND: no such adapter; STATUS_FULL: requests_max are here, or it drains; STATUS_INVALID: refusal says what. No call follows a refusal. */
 enum status worker_submit(struct worker *worker, const struct worker_request *request, worker_handle *ret_handle, struct refusal *refusal);
 /* end() follows, within a step. Of a request that has ended: nothing. */
 void worker_cancel(struct worker *worker, worker_handle handle);

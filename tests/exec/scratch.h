@@ -75,8 +75,14 @@ static inline void scratch_text(struct scratch *scratch, const char *name, const
 static inline struct model_config tiny_config(enum model_family family)
 {
     struct model_config config = {
-        .family = family, .dims = {.hidden = 24, .heads = 4, .kv_heads = 2, .head_dim = 10, .ffn = 36, .vocabulary = 288, .layers = 3},
-        .norm_eps = 1e-5f, .positions_max = 128, .rope = {.theta = 10000, .factor = 1}, .bos = 1, .eos_count = 1, .eos = {2}};
+        .family = family,
+        .dims = {.hidden = 24, .heads = 4, .kv_heads = 2, .head_dim = 10, .ffn = 36, .vocabulary = 288, .layers = 3},
+        .norm_eps = 1e-5f,
+        .positions_max = 128,
+        .rope = {.theta = 10000, .factor = 1},
+        .bos = 1,
+        .eos_count = 1,
+        .eos = {2}};
 
     config.qkv_bias = family == FAMILY_QWEN2;
     config.qk_norm = family == FAMILY_QWEN3;
@@ -90,8 +96,8 @@ static inline void tiny_model(const char *directory, const struct model_config *
     check(random_model_write(directory, config, seed, dtype, NULL, NULL, &refusal) == STATUS_OK);
 }
 
-static inline void tiny_adapter(const char *directory, const struct model_config *config, int32_t rank, uint32_t modules, uint64_t seed,
-                                enum dtype dtype)
+static inline void tiny_adapter(const char *directory, const struct model_config *config, int32_t rank,
+                                uint32_t modules, uint64_t seed, enum dtype dtype)
 {
     struct refusal refusal;
 

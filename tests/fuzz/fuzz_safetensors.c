@@ -1,6 +1,6 @@
-/* Any bytes as a safetensors file, by the rules of a base and of a tenant's adapter: it is refused with a reason, or every tensor lies inside
- * it. Built for libFuzzer with FUZZ_SAFETENSORS defined; the test of the reader calls the same function; everywhere else this file is
- * empty. */
+/* Any bytes as a safetensors file, by the rules of a base and of a tenant's adapter: it is refused with a reason, or
+ * every tensor lies inside it. Built for libFuzzer with FUZZ_SAFETENSORS defined; the test of the reader calls the same
+ * function; everywhere else this file is empty. */
 #include "engine/safetensors/safetensors.h"
 
 #ifdef FUZZ_SAFETENSORS

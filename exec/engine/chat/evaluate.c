@@ -181,6 +181,12 @@ static bool number(struct value value, double *ret_number)
     return value.kind == VALUE_INT || value.kind == VALUE_BOOL || value.kind == VALUE_FLOAT;
 }
 
+/* Of VALUE_INT and VALUE_BOOL. */
+static int64_t whole_of(struct value value)
+{
+    return value.kind == VALUE_INT ? value.integer : (int64_t)value.truth;
+}
+
 static int64_t floor_divide(int64_t left, int64_t right)
 {
     return left / right - (left % right != 0 && (left < 0) != (right < 0));
@@ -262,8 +268,7 @@ static struct value operate(struct run *run, enum node_kind kind, struct value l
     if (!number(left, &numbers[0]) || !number(right, &numbers[1]))
         return wrong_kinds(run, left, right);
     if (left.kind != VALUE_FLOAT && right.kind != VALUE_FLOAT && kind != NODE_DIVIDE) {
-        if (!whole_arithmetic(kind, left.kind == VALUE_INT ? left.integer : left.truth, right.kind == VALUE_INT ? right.integer : right.truth,
-                              &whole)) {
+        if (!whole_arithmetic(kind, whole_of(left), whole_of(right), &whole)) {
             run_fail(run, "a number is too great, or divided by zero");
             return value_none();
         }
@@ -416,15 +421,15 @@ static struct value evaluate_node(struct run *run, const struct node *node)
     case NODE_CALL: return call(run, node);
     case NODE_FILTER: return apply(run, node, filter_find(node->name));
     case NODE_TEST: return apply(run, node, test_find(node->name));
-    case NODE_NOT: return value_bool(!value_truth(run, evaluate(run, node->a)));
+    case NODE_NOT: return value_bool(!value_truth(evaluate(run, node->a)));
     case NODE_AND:
         value = evaluate(run, node->a);
-        return value_truth(run, value) ? evaluate(run, node->b) : value;
+        return value_truth(value) ? evaluate(run, node->b) : value;
     case NODE_OR:
         value = evaluate(run, node->a);
-        return value_truth(run, value) ? value : evaluate(run, node->b);
+        return value_truth(value) ? value : evaluate(run, node->b);
     case NODE_CONDITION:
-        if (value_truth(run, evaluate(run, node->b)))
+        if (value_truth(evaluate(run, node->b)))
             return evaluate(run, node->a);
         return node->c != NULL ? evaluate(run, node->c) : value_undefined((struct word){"", 0});
     case NODE_NEGATE:

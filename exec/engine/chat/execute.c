@@ -111,7 +111,7 @@ static const struct list *items_chosen(struct run *run, const struct node *node,
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < items->count && !run->failed; i++) {
-        if (frame_push(run, frame) && targets_set(run, node->a, items->items[i]) && value_truth(run, evaluate(run, node->c)))
+        if (frame_push(run, frame) && targets_set(run, node->a, items->items[i]) && value_truth(evaluate(run, node->c)))
             chosen.list->items[count++] = items->items[i];
     }
     run->frame = frame;
@@ -156,7 +156,7 @@ static void execute_for(struct run *run, const struct node *node)
 static void execute_if(struct run *run, const struct node *node)
 {
     for (;;) {
-        if (value_truth(run, evaluate(run, node->a))) {
+        if (value_truth(evaluate(run, node->a))) {
             execute(run, node->list);
             return;
         }

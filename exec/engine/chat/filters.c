@@ -24,8 +24,8 @@ static struct value filter_trim(struct run *run, struct value self, const struct
     struct string text = value_text(run, self);
 
     if (characters != NULL && characters->kind == VALUE_STRING)
-        return run_step(run, text.count / 16 * (1 + characters->string.count / 16)) ? value_string(string_strip(text, &characters->string, 3))
-                                                                                      : value_none();
+        return run_step(run, text.count / 16 * (1 + characters->string.count / 16))
+                   ? value_string(string_strip(text, &characters->string, 3)) : value_none();
     return value_string(string_strip(text, NULL, 3));
 }
 
@@ -73,7 +73,8 @@ static struct value filter_default(struct run *run, struct value self, const str
     const struct value *fallback = argument(arguments, 0, "default_value");
     const struct value *falsy = argument(arguments, 1, "boolean");
 
-    if (self.kind == VALUE_UNDEFINED || (falsy != NULL && value_truth(run, *falsy) && !value_truth(run, self)))
+    (void)run;
+    if (self.kind == VALUE_UNDEFINED || (falsy != NULL && value_truth(*falsy) && !value_truth(self)))
         return fallback != NULL ? *fallback : value_string(string_of(""));
     return self;
 }
@@ -307,7 +308,7 @@ static const struct list *items_if_any(struct run *run, struct value self)
 {
     static const struct list nothing;
 
-    return value_truth(run, self) ? value_items(run, self) : &nothing;
+    return value_truth(self) ? value_items(run, self) : &nothing;
 }
 
 /* Keeps the items whose test, of an attribute when `by_attribute`, comes out as `wanted`. */
@@ -338,7 +339,7 @@ static struct value choose(struct run *run, struct value self, const struct argu
 
         if (test != NULL && !run->failed)
             value = function_run(run, test, value, &rest);
-        if (!run->failed && value_truth(run, value) == wanted)
+        if (!run->failed && value_truth(value) == wanted)
             list.list->items[kept++] = items->items[i];
     }
     if (run->failed)
@@ -415,8 +416,8 @@ static struct value filter_indent(struct run *run, struct value self, const stru
         const char *end = from < text.count ? memchr(text.bytes + from, '\n', text.count - from) : NULL;
         size_t to = end != NULL ? (size_t)(end - text.bytes) + 1 : text.count;
         bool is_blank = to - from == (end != NULL ? 1u : 0u);
-        bool indents = from == 0 ? first != NULL && value_truth(run, *first)
-                                 : !is_blank || (blank != NULL && value_truth(run, *blank));
+        bool indents = from == 0 ? first != NULL && value_truth(*first)
+                                 : !is_blank || (blank != NULL && value_truth(*blank));
 
         for (int64_t i = 0; indents && i < width && !run->failed; i++)
             builder_add_text(&builder, " ");

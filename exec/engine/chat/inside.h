@@ -236,7 +236,7 @@ struct value value_int(int64_t integer);
 struct value value_string(struct string string);
 struct value value_list(struct run *run, uint32_t count); /* of none */
 struct value value_pair(struct run *run, struct value first, struct value second); /* a tuple */
-bool value_truth(struct run *run, struct value value);
+bool value_truth(struct value value);
 bool value_equal(struct run *run, struct value left, struct value right, uint32_t depth);
 /* ret_order: -1, 0, 1; false: these have no order, which has been said. */
 bool value_order(struct run *run, struct value left, struct value right, int *ret_order);

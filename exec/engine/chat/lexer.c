@@ -389,7 +389,7 @@ bool lexer_read(struct reading *reading, const char *text, size_t count)
     while (!reading->failed && source.at < count) {
         size_t tag = source.at;
 
-        while (tag < count && !(text[tag] == '{' && tag + 1 < count && (text[tag + 1] == '{' || text[tag + 1] == '%' || text[tag + 1] == '#')))
+        while (tag < count && !(here_is(&source, tag, "{{") || here_is(&source, tag, "{%") || here_is(&source, tag, "{#")))
             tag++;
         add_data(&source, tag, tag + 1 < count && text[tag + 1] == '{');
         if (tag >= count)

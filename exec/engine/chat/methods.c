@@ -30,7 +30,8 @@ static struct value change_case(struct run *run, struct string string, enum lett
                                     bytes);
         const char *changed = raises && code == 0xdf ? how == CASE_UPPER ? "SS" : "Ss" : bytes;
 
-        builder_add(&builder, (struct string){.bytes = changed, .count = changed == bytes ? count : 2, .mark = string.marks != NULL ? string.marks[at] : string.mark});
+        builder_add(&builder, (struct string){.bytes = changed, .count = changed == bytes ? count : 2,
+                                              .mark = string.marks != NULL ? string.marks[at] : string.mark});
         inside = how == CASE_WORDS ? !code_is_space(here.code) && (here.code > 0x7f || strchr("-({[<", (int)here.code) == NULL)
                                    : is_letter(here.code);
         at += here.bytes;

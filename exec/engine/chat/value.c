@@ -47,9 +47,8 @@ const char *value_kind_text(struct value value)
     return texts[value.kind];
 }
 
-bool value_truth(struct run *run, struct value value)
+bool value_truth(struct value value)
 {
-    (void)run;
     switch (value.kind) {
     case VALUE_UNDEFINED:
     case VALUE_NONE: return false;

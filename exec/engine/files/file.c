@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum status file_open(int directory, const char *name, const char *shown, int *ret_file, int64_t *ret_bytes, struct refusal *refusal)
+enum status file_open(int directory, const char *name, const char *shown, int *ret_file, int64_t *ret_bytes,
+                      struct refusal *refusal)
 {
     /* Without O_NONBLOCK a FIFO that nobody writes would hold us here. */
     int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -16,7 +17,8 @@ enum status file_open(int directory, const char *name, const char *shown, int *r
     if (file < 0 && errno == ENOENT)
         return refuse(refusal, STATUS_NOT_FOUND, "%s: there is no such file", shown);
     if (file < 0 && errno == ELOOP)
-        return refuse(refusal, STATUS_INVALID, "%s: is a symbolic link, which is not followed; put the file itself there (cp -L)", shown);
+        return refuse(refusal, STATUS_INVALID,
+                      "%s: is a symbolic link, which is not followed; put the file itself there (cp -L)", shown);
     if (file < 0)
         return refuse(refusal, STATUS_IO, "%s: %s", shown, strerror(errno));
     if (fstat(file, &about) != 0) {
@@ -63,7 +65,8 @@ enum status file_read(int directory, const char *name, const char *shown, int64_
     if (status != STATUS_OK)
         return status;
     if (bytes > bytes_max) {
-        status = refuse(refusal, STATUS_INVALID, "%s: has %lld bytes; at most %lld are read", shown, (long long)bytes, (long long)bytes_max);
+        status = refuse(refusal, STATUS_INVALID, "%s: has %lld bytes; at most %lld are read", shown, (long long)bytes,
+                        (long long)bytes_max);
         goto close_file;
     }
     data = malloc((size_t)bytes + 1);

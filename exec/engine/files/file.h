@@ -9,9 +9,11 @@
 
 /* `directory` is an open directory, or AT_FDCWD; `shown` is the path that messages name.
  * STATUS_NOT_FOUND: there is none. STATUS_INVALID: not a regular file, a link, too large. STATUS_IO: the rest. */
-enum status file_open(int directory, const char *name, const char *shown, int *ret_file, int64_t *ret_bytes, struct refusal *refusal);
+enum status file_open(int directory, const char *name, const char *shown, int *ret_file, int64_t *ret_bytes,
+                      struct refusal *refusal);
 
-/* A private copy, so that nobody can change or cut it while it is used; free() it. `ret_bytes` may be 0: the copy then is not NULL. */
+/* A private copy, so that nobody can change or cut it while it is used; free() it. `ret_bytes` may be 0: the copy then
+ * is not NULL. */
 enum status file_read(int directory, const char *name, const char *shown, int64_t bytes_max, void **ret_data, int64_t *ret_bytes,
                       struct refusal *refusal);
 

@@ -63,7 +63,10 @@ static void sync_parent(const char *path)
     char parent[4096];
     const char *slash = strrchr(path, '/');
 
-    snprintf(parent, sizeof(parent), "%.*s", slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path), slash == NULL ? "." : path);
+    if (slash == NULL)
+        strcpy(parent, ".");
+    else
+        snprintf(parent, sizeof(parent), "%.*s", slash == path ? 1 : (int)(slash - path), path);
     sync_path(parent);
 }
 
@@ -73,7 +76,8 @@ enum status folder_commit(struct folder *folder, struct refusal *refusal)
     mode_t mask = umask(0);
 
     umask(mask);
-    if (chmod(folder->temporary, 0777 & ~mask) != 0 || !sync_path(folder->temporary) || rename(folder->temporary, folder->path) != 0) {
+    if (chmod(folder->temporary, 0777 & ~mask) != 0 || !sync_path(folder->temporary) ||
+        rename(folder->temporary, folder->path) != 0) {
         int code = errno;
 
         folder_abandon(folder);

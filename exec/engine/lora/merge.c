@@ -114,8 +114,8 @@ static bool fill(void *context, const struct tensor *tensor, int64_t offset, voi
     return merger->progress == NULL || merger->progress(merger->context, merger->done_bytes, merger->total_bytes);
 }
 
-enum status lora_merge(const struct model *model, const struct lora_source *source, const char *path, file_progress *progress, void *context,
-                       struct refusal *refusal)
+enum status lora_merge(const struct model *model, const struct lora_source *source, const char *path,
+                       file_progress *progress, void *context, struct refusal *refusal)
 {
     struct merger merger = {.model = model, .source = source, .progress = progress, .context = context};
     uint32_t count = safetensors_count(model->files);
@@ -143,8 +143,17 @@ enum status lora_merge(const struct model *model, const struct lora_source *sour
 enum status lora_merge_copy(const char *from_directory, const char *to_directory, struct refusal *refusal)
 {
     static const char *const names[] = {
-        "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
-        "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json",
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer.model",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "merges.txt",
+        "chat_template.jinja",
+        "chat_template.json",
     };
     enum status status = STATUS_OK;
 

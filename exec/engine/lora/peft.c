@@ -1,4 +1,5 @@
-/* The folder as a whole: its config chooses modules, its file must hold exactly their matrices, and every number is looked at once. */
+/* The folder as a whole: its config chooses modules, its file must hold exactly their matrices, and every number is
+ * looked at once. */
 #include "engine/lora/peft.h"
 
 #include <errno.h>
@@ -51,8 +52,10 @@ static const struct tensor *take(struct opener *opener, int32_t layer, enum lora
 static void take_pair(struct opener *opener, int32_t layer, enum lora_module module, const struct peft_choice *choice)
 {
     struct lora_pair *pair = &opener->peft->pairs[layer * LORA_MODULE_COUNT + (int32_t)module];
-    const struct tensor *a = take(opener, layer, module, "lora_A", choice->rank, lora_module_in(opener->dims, module), &pair->a_dtype);
-    const struct tensor *b = take(opener, layer, module, "lora_B", lora_module_out(opener->dims, module), choice->rank, &pair->b_dtype);
+    const struct tensor *a =
+        take(opener, layer, module, "lora_A", choice->rank, lora_module_in(opener->dims, module), &pair->a_dtype);
+    const struct tensor *b =
+        take(opener, layer, module, "lora_B", lora_module_out(opener->dims, module), choice->rank, &pair->b_dtype);
 
     if (a == NULL || b == NULL)
         return;
@@ -98,9 +101,11 @@ static void check_choice(struct opener *opener)
         if (opener->choice[i].chosen && opener->choice[i].rank > largest)
             largest = opener->choice[i].rank;
     if (largest > opener->rank_max)
-        fault(&opener->faults, "%s: rank %d is above the largest that is taken, %d", opener->faults.shown, largest, opener->rank_max);
+        fault(&opener->faults, "%s: rank %d is above the largest that is taken, %d", opener->faults.shown, largest,
+              opener->rank_max);
     if (largest == 0)
-        fault(&opener->faults, "%s: target_modules match no module of this model, so the base alone would answer", opener->faults.shown);
+        fault(&opener->faults, "%s: target_modules match no module of this model, so the base alone would answer",
+              opener->faults.shown);
 }
 
 static void digest_u32(EVP_MD_CTX *context, uint32_t value)
@@ -151,7 +156,8 @@ static void digest_pair(struct opener *opener, EVP_MD_CTX *context, int32_t laye
     const struct lora_pair *pair = lora_source_pair(&opener->peft->source, layer, module);
     uint32_t in = (uint32_t)lora_module_in(opener->dims, module);
     uint32_t out = (uint32_t)lora_module_out(opener->dims, module);
-    const uint32_t words[] = {(uint32_t)layer, module, (uint32_t)pair->rank, in, out, float_bits(pair->scale), pair->a_dtype, pair->b_dtype};
+    const uint32_t words[] = {(uint32_t)layer,         module,        (uint32_t)pair->rank, in, out,
+                              float_bits(pair->scale), pair->a_dtype, pair->b_dtype};
     char name[TENSOR_NAME_MAX];
     bool a_finite;
     bool b_finite;
@@ -228,8 +234,8 @@ static enum status read_tensors(struct opener *opener, int directory)
     return verdict(&opener->faults);
 }
 
-enum status peft_open_at(int directory, const char *shown, const struct model_config *config, int32_t rank_max, struct peft **ret_peft,
-                         struct refusal *refusal)
+enum status peft_open_at(int directory, const char *shown, const struct model_config *config, int32_t rank_max,
+                         struct peft **ret_peft, struct refusal *refusal)
 {
     struct opener opener = {.dims = &config->dims, .rank_max = rank_max, .faults = {.shown = shown, .refusal = refusal}};
     size_t pairs = (size_t)config->dims.layers * LORA_MODULE_COUNT;

@@ -1,6 +1,7 @@
-/* Which modules an adapter changes, by the rules of PEFT (peft/tuners/tuners_utils.py, check_target_module_exists; peft/utils/other.py,
- * get_pattern_key): a target of a list is a module's whole path or its ending after a dot; a string must match the whole path as a regular
- * expression; the first key of a pattern wins of which `(.*\.)?(KEY)$` matches. PCRE2 with small limits runs what strangers wrote. */
+/* Which modules an adapter changes, by the rules of PEFT (peft/tuners/tuners_utils.py, check_target_module_exists;
+ * peft/utils/other.py, get_pattern_key): a target of a list is a module's whole path or its ending after a dot; a
+ * string must match the whole path as a regular expression; the first key of a pattern wins of which `(.*\.)?(KEY)$`
+ * matches. PCRE2 with small limits runs what strangers wrote. */
 #include "engine/lora/internal.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -25,11 +26,12 @@ static pcre2_code *compile(const char *field, const char *before, const char *te
 
     if (strlen(text) <= REGEX_BYTES_MAX) {
         snprintf(whole, sizeof(whole), "%s%s%s", before, text, after);
-        regex = pcre2_compile((PCRE2_SPTR)whole, PCRE2_ZERO_TERMINATED, PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_NEVER_BACKSLASH_C, &code,
-                              &at, NULL);
+        regex = pcre2_compile((PCRE2_SPTR)whole, PCRE2_ZERO_TERMINATED,
+                              PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
     }
     if (regex == NULL)
-        fault(faults, "%s: %s: %s is no regular expression that can be run here", faults->shown, field, excerpt(text, strlen(text), shown));
+        fault(faults, "%s: %s: %s is no regular expression that can be run here", faults->shown, field,
+              excerpt(text, strlen(text), shown));
     return regex;
 }
 
@@ -84,7 +86,8 @@ static bool layer_is_listed(const json_t *layers, int32_t layer)
 static void check_layer(int64_t layer, const struct dims *dims, struct faults *faults)
 {
     if (layer < 0 || layer >= dims->layers)
-        fault(faults, "%s: layers_to_transform: there is no layer %lld in a model of %d", faults->shown, (long long)layer, dims->layers);
+        fault(faults, "%s: layers_to_transform: there is no layer %lld in a model of %d", faults->shown,
+              (long long)layer, dims->layers);
 }
 
 /* Each name must mean something in this model: what PEFT would pass over in silence is most often a mistake. */
@@ -100,8 +103,10 @@ static void check_names(const struct peft_config *config, const struct dims *dim
             for (enum lora_module module = 0; module < LORA_MODULE_COUNT && !found; module++)
                 found = is_named(model_linear_name(layer, module, "", path), name);
         if (!found)
-            fault(faults, "%s: target_modules: %s is none of the modules of this model that adapters may change: "
-                  "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj", faults->shown, excerpt(name, strlen(name), shown));
+            fault(faults,
+                  "%s: target_modules: %s is none of the modules of this model that adapters may change: "
+                  "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
+                  faults->shown, excerpt(name, strlen(name), shown));
     }
     if (json_is_integer(config->layers))
         check_layer(json_integer_value(config->layers), dims, faults);
@@ -152,7 +157,8 @@ static void refuse_others(struct matcher *matcher, const pcre2_code *regex)
 
     for (size_t i = 0; i < ARRAY_COUNT(others); i++)
         if (matches(matcher, regex, others[i]))
-            fault(matcher->faults, "%s: target_modules matches %s, which adapters may not change here", matcher->faults->shown, others[i]);
+            fault(matcher->faults, "%s: target_modules matches %s, which adapters may not change here",
+                  matcher->faults->shown, others[i]);
 }
 
 void peft_choose(const struct peft_config *config, const struct dims *dims, struct faults *faults, struct peft_choice *ret_choice)

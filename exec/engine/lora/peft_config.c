@@ -1,5 +1,5 @@
-/* adapter_config.json, field by field. A table says of each field that PEFT writes what it may be here; a field that is in no table may
- * change the numbers in ways we do not know, so it is refused unless it is empty. */
+/* adapter_config.json, field by field. A table says of each field that PEFT writes what it may be here; a field that is
+ * in no table may change the numbers in ways we do not know, so it is refused unless it is empty. */
 #include "engine/lora/internal.h"
 
 #include <math.h>
@@ -9,16 +9,41 @@
 /* null, false, "", [], {}: as if it were not there. */
 static bool is_empty(const json_t *value)
 {
-    return value == NULL || json_is_null(value) || json_is_false(value) || (json_is_string(value) && json_string_length(value) == 0) ||
-           (json_is_array(value) && json_array_size(value) == 0) || (json_is_object(value) && json_object_size(value) == 0);
+    return value == NULL || json_is_null(value) || json_is_false(value) ||
+           (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0);
 }
 
 /* Read here or in peft_choose, or without effect on what a finished adapter computes. */
 static const char *const taken[] = {
-    "r", "lora_alpha", "use_rslora", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern", "rank_pattern",
-    "alpha_pattern", "peft_type", "bias", "init_lora_weights", "auto_mapping", "base_model_name_or_path", "revision", "task_type",
-    "inference_mode", "lora_dropout", "loftq_config", "megatron_core", "peft_version", "eva_config", "corda_config", "lora_ga_config",
-    "qalora_group_size", "ensure_weight_tying", "runtime_config",
+    "r",
+    "lora_alpha",
+    "use_rslora",
+    "target_modules",
+    "exclude_modules",
+    "layers_to_transform",
+    "layers_pattern",
+    "rank_pattern",
+    "alpha_pattern",
+    "peft_type",
+    "bias",
+    "init_lora_weights",
+    "auto_mapping",
+    "base_model_name_or_path",
+    "revision",
+    "task_type",
+    "inference_mode",
+    "lora_dropout",
+    "loftq_config",
+    "megatron_core",
+    "peft_version",
+    "eva_config",
+    "corda_config",
+    "lora_ga_config",
+    "qalora_group_size",
+    "ensure_weight_tying",
+    "runtime_config",
 };
 
 /* Refused unless empty, with a reason. */
@@ -27,7 +52,8 @@ static const struct {
     const char *why;
 } refused[] = {
     {"use_dora", "DoRA is not supported; merge the adapter into its base"},
-    {"modules_to_save", "full copies of modules are not supported; train without modules_to_save, or merge the adapter into its base"},
+    {"modules_to_save",
+     "full copies of modules are not supported; train without modules_to_save, or merge the adapter into its base"},
     {"lora_bias", "biases of adapters are not supported"},
     {"fan_in_fan_out", "transposed weights are not of any supported model"},
     {"layer_replication", "replicated layers are not supported"},
@@ -61,8 +87,10 @@ static void check_known(const json_t *root, struct faults *faults)
             fault(faults, "%s: %s: %s", faults->shown, key, refused[i].why);
         }
         if (!known)
-            fault(faults, "%s: the field %s of adapter_config.json is not known here and might change the numbers; leave it out if it does not",
-                  faults->shown, excerpt(key, strlen(key), shown));
+            fault(
+                faults,
+                "%s: the field %s of adapter_config.json is not known here and might change the numbers; leave it out if it does not",
+                faults->shown, excerpt(key, strlen(key), shown));
     }
 }
 
@@ -80,8 +108,9 @@ static void check_kind(const json_t *root, struct faults *faults)
         fault(faults, "%s: bias must be none; trained biases are not supported", faults->shown);
     for (size_t i = 0; begun != NULL && i < ARRAY_COUNT(changes_base); i++)
         if (strncmp(begun, changes_base[i], strlen(changes_base[i])) == 0)
-            fault(faults, "%s: init_lora_weights %s changes the base when training begins; convert the adapter to a plain one", faults->shown,
-                  changes_base[i]);
+            fault(faults,
+                  "%s: init_lora_weights %s changes the base when training begins; convert the adapter to a plain one",
+                  faults->shown, changes_base[i]);
 }
 
 static const json_t *get(const json_t *root, const char *field)

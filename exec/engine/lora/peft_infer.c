@@ -34,7 +34,9 @@ static void learn_tensor(const struct tensor *tensor, struct dims *dims)
     char which = 0;
     int layer = -1;
 
-    if (sscanf(tensor->name, "base_model.model.model.layers.%5d.%15[a-z_].%15[a-z_].lora_%c.weight", &layer, part, module, &which) != 4 || layer < 0)
+    if (sscanf(tensor->name, "base_model.model.model.layers.%5d.%15[a-z_].%15[a-z_].lora_%c.weight", &layer, part,
+               module, &which) != 4 ||
+        layer < 0)
         return;
     if (layer + 1 > dims->layers && layer < MODEL_LAYERS_MAX)
         dims->layers = layer + 1;

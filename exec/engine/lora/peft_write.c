@@ -37,11 +37,13 @@ static json_t *make_config(const struct peft_write *write)
     for (int module = 0; module < LORA_MODULE_COUNT; module++)
         if (write->source->modules >> module & 1)
             json_array_append_new(targets, json_string(module_names[module]));
-    config = json_pack("{s:{}, s:n, s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:f, s:n, s:s, s:i, s:{}, s:n, s:o, s:s, s:b, s:b}",
-                       "alpha_pattern", "auto_mapping", "base_model_name_or_path", write->base, "bias", "none", "fan_in_fan_out", 0,
-                       "inference_mode", 1, "init_lora_weights", 1, "layer_replication", "layers_pattern", "layers_to_transform",
-                       "lora_dropout", 0.0, "modules_to_save", "peft_type", "LORA", "r", (int)write->source->rank, "rank_pattern", "revision",
-                       "target_modules", targets, "task_type", "CAUSAL_LM", "use_dora", 0, "use_rslora", (int)write->rslora);
+    config = json_pack(
+        "{s:{}, s:n, s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:f, s:n, s:s, s:i, s:{}, s:n, s:o, s:s, s:b, s:b}",
+        "alpha_pattern", "auto_mapping", "base_model_name_or_path", write->base, "bias", "none", "fan_in_fan_out", 0,
+        "inference_mode", 1, "init_lora_weights", 1, "layer_replication", "layers_pattern", "layers_to_transform",
+        "lora_dropout", 0.0, "modules_to_save", "peft_type", "LORA", "r", (int)write->source->rank, "rank_pattern",
+        "revision", "target_modules", targets, "task_type", "CAUSAL_LM", "use_dora", 0, "use_rslora",
+        (int)write->rslora);
     check(config != NULL);
     /* PEFT's own type of it is a whole number, but for those who choose otherwise. */
     if (write->alpha == floor(write->alpha))

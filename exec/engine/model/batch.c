@@ -61,7 +61,8 @@ static void add_rows(struct batch_arrays *arrays, const struct forward_part *par
 
     check(part->rows >= 1 && part->before >= 0 && blocks <= arrays->blocks_max);
     check(now->rows + part->rows <= arrays->max.rows && now->sequences < arrays->max.sequences);
-    memcpy(arrays->token + now->rows, part->tokens, (size_t)part->rows * sizeof(int32_t));
+    if (part->follows == 0)
+        memcpy(arrays->token + now->rows, part->tokens, (size_t)part->rows * sizeof(int32_t));
     for (int32_t i = 0; i < part->rows; i++)
         arrays->position[now->rows + i] = part->before + i;
     memcpy(table, part->blocks, (size_t)blocks * sizeof(int32_t));

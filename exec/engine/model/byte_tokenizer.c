@@ -46,8 +46,8 @@ static void add_special(json_t *list, json_t *vocabulary, const char *content)
     json_int_t id = (json_int_t)json_object_size(vocabulary);
 
     json_object_set_new(vocabulary, content, json_integer(id));
-    json_array_append_new(list, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", content, "single_word", 0, "lstrip", 0,
-                                          "rstrip", 0, "normalized", 0, "special", 1));
+    json_array_append_new(list, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", content,
+                                          "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
 }
 
 /* Pairs of the first n bytes of the order come before those with the next one. */
@@ -88,12 +88,13 @@ char *byte_tokenizer_text(int32_t vocabulary_count)
     for (int byte = 0; byte < BYTES_COUNT; byte++)
         json_object_set_new(vocabulary, name[byte], json_integer(3 + byte));
     add_pairs(vocabulary, merges, name, vocabulary_count);
-    root = json_pack("{s:s, s:n, s:n, s:o, s:n, s:{s:s, s:b, s:b, s:b}, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:o, s:o}}",
-                     "version", "1.0", "truncation", "padding", "added_tokens", added, "normalizer",
-                     "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1, "post_processor",
-                     "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1,
-                     "model", "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
-                     "byte_fallback", 0, "vocab", vocabulary, "merges", merges);
+    root = json_pack(
+        "{s:s, s:n, s:n, s:o, s:n, s:{s:s, s:b, s:b, s:b}, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:o, s:o}}",
+        "version", "1.0", "truncation", "padding", "added_tokens", added, "normalizer", "pre_tokenizer", "type",
+        "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1, "post_processor", "decoder", "type",
+        "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model", "type", "BPE", "dropout",
+        "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "vocab",
+        vocabulary, "merges", merges);
     check(root != NULL);
     text = json_dumps(root, JSON_COMPACT);
     json_decref(root);

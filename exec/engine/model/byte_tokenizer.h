@@ -1,5 +1,6 @@
-/* A tokenizer.json for models that were never trained on text: byte-level BPE whose tokens are <unk>, <s>, </s>, the 256 bytes, and pairs
- * of bytes up to the vocabulary's size, frequent letters first. Any text goes in and comes out again. */
+/* A tokenizer.json for models that were never trained on text: byte-level BPE whose tokens are <unk>, <s>, </s>, the
+ * 256 bytes, and pairs of bytes up to the vocabulary's size, frequent letters first. Any text goes in and comes out
+ * again. */
 #ifndef MODEL_BYTE_TOKENIZER_H
 #define MODEL_BYTE_TOKENIZER_H
 

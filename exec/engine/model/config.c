@@ -66,7 +66,8 @@ static const json_t *field_in(const json_t *object, const char *name)
 }
 
 /* `fallback` < 0: the field must be there. */
-static int32_t read_count(struct reader *reader, const json_t *object, const char *name, int32_t least, int32_t most, int32_t fallback)
+static int32_t read_count(struct reader *reader, const json_t *object, const char *name, int32_t least, int32_t most,
+                          int32_t fallback)
 {
     const json_t *value = field_in(object, name);
 
@@ -123,15 +124,16 @@ static bool read_family(struct reader *reader, struct model_config *config)
     char shown[EXCERPT_MAX];
 
     for (int i = 0; i < FAMILY_COUNT; i++) {
-        if (strcmp(architecture != NULL ? architecture : type, architecture != NULL ? families[i].architecture : families[i].name) != 0)
+        if (strcmp(architecture != NULL ? architecture : type,
+                   architecture != NULL ? families[i].architecture : families[i].name) != 0)
             continue;
         config->family = (enum model_family)i;
         return true;
     }
     if (architecture == NULL)
         architecture = type[0] != '\0' ? type : "(none stated)";
-    fault(reader, "the architecture %s is not supported; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and Qwen3ForCausalLM are",
-          excerpt(architecture, strlen(architecture), shown));
+    fault(reader, "the architecture %s is not supported; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and "
+          "Qwen3ForCausalLM are", excerpt(architecture, strlen(architecture), shown));
     return false;
 }
 
@@ -150,7 +152,8 @@ static void read_dims(struct reader *reader, struct model_config *config)
         fault(reader, "num_key_value_heads %d does not divide num_attention_heads %d", dims->kv_heads, dims->heads);
     head_dim = families[config->family].head_dim != 0 ? families[config->family].head_dim : dims->hidden / dims->heads;
     if (field_in(reader->root, "head_dim") == NULL && families[config->family].head_dim == 0 && dims->hidden % dims->heads != 0)
-        fault(reader, "num_attention_heads %d does not divide hidden_size %d, and head_dim is not stated", dims->heads, dims->hidden);
+        fault(reader, "num_attention_heads %d does not divide hidden_size %d, and head_dim is not stated", dims->heads,
+              dims->hidden);
     dims->head_dim = read_count(reader, reader->root, "head_dim", 1, 4096, head_dim);
     if (dims->head_dim % 2 != 0)
         fault(reader, "head_dim %d is odd; RoPE turns pairs", dims->head_dim);
@@ -165,9 +168,11 @@ static void read_rope(struct reader *reader, struct model_config *config)
     char shown[EXCERPT_MAX];
     int32_t trained;
 
-    rope->theta = read_number(reader, field_in(scaling, "rope_theta") != NULL ? scaling : reader->root, "rope_theta", 1, 1e12, 10000);
+    rope->theta = read_number(reader, field_in(scaling, "rope_theta") != NULL ? scaling : reader->root, "rope_theta", 1,
+                              1e12, 10000);
     rope->factor = 1;
-    if (read_number(reader, field_in(scaling, "partial_rotary_factor") != NULL ? scaling : reader->root, "partial_rotary_factor", 0, 1, 1) != 1)
+    if (read_number(reader, field_in(scaling, "partial_rotary_factor") != NULL ? scaling : reader->root,
+                    "partial_rotary_factor", 0, 1, 1) != 1)
         fault(reader, "%s", "partial_rotary_factor is not 1: turning a part of each head is not supported");
     if (scaling == NULL)
         return;
@@ -217,9 +222,9 @@ static void refuse_windows(struct reader *reader, const struct model_config *con
     if (families[config->family].window_switch && !read_flag(reader, "use_sliding_window"))
         used = false;
     if (used && window < config->positions_max)
-        fault(reader, "sliding_window %d is below the %d positions of max_position_embeddings: attention through a window is not supported. "
-              "Up to position %d the model is the same without it: set sliding_window to null and max_position_embeddings to %d",
-              window, config->positions_max, window, window);
+        fault(reader, "sliding_window %d is below the %d positions of max_position_embeddings: attention through a window "
+              "is not supported. Up to position %d the model is the same without it: set sliding_window to null and "
+              "max_position_embeddings to %d", window, config->positions_max, window, window);
     for (size_t i = 0; !used && i < json_array_size(kinds); i++) {
         const char *kind = json_string_value(json_array_get(kinds, i));
 
@@ -240,7 +245,9 @@ static void refuse_quantised(struct reader *reader)
     if (about == NULL && (about = field_in(reader->root, "compression_config")) == NULL)
         return;
     if (method[0] == '\0')
-        method = json_is_true(field_in(about, "load_in_4bit")) || json_is_true(field_in(about, "load_in_8bit")) ? "bitsandbytes" : "unknown";
+        method = json_is_true(field_in(about, "load_in_4bit")) || json_is_true(field_in(about, "load_in_8bit"))
+                     ? "bitsandbytes"
+                     : "unknown";
     if (json_is_true(field_in(about, "load_in_8bit")))
         kind = "int8";
     fault(reader, "quantised weights (%s%s%s) are not supported; take the model's original in 16 or 32 bits",
@@ -349,7 +356,8 @@ static enum status read_all(struct reader *reader, struct model_config *ret_conf
     return STATUS_OK;
 }
 
-enum status model_config_parse(const char *text, size_t bytes, const char *shown, struct model_config *ret_config, struct refusal *refusal)
+enum status model_config_parse(const char *text, size_t bytes, const char *shown, struct model_config *ret_config,
+                               struct refusal *refusal)
 {
     struct reader reader = {.shown = shown, .refusal = refusal};
     json_error_t error;
@@ -358,7 +366,8 @@ enum status model_config_parse(const char *text, size_t bytes, const char *shown
 
     if (!json_is_object(root)) {
         json_decref(root);
-        return refuse(refusal, STATUS_INVALID, "%s: is not a JSON object%s%s", shown, root == NULL ? ": " : "", root == NULL ? error.text : "");
+        return refuse(refusal, STATUS_INVALID, "%s: is not a JSON object%s%s", shown, root == NULL ? ": " : "",
+                      root == NULL ? error.text : "");
     }
     reader.root = root;
     status = read_all(&reader, ret_config);

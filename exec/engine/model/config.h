@@ -1,6 +1,7 @@
-/* A model's config.json as Hugging Face writes it, for the families whose forward pass is ours: Llama, Mistral, Qwen2, Qwen3.
- * Fields that are absent have the defaults of transformers' configuration classes. What would change the numbers and is not done here
- * (windows, other scalings of RoPE, quantised weights, other activations) is refused by its name. */
+/* A model's config.json as Hugging Face writes it, for the families whose forward pass is ours: Llama, Mistral, Qwen2,
+ * Qwen3. Fields that are absent have the defaults of transformers' configuration classes. What would change the numbers
+ * and is not done here (windows, other scalings of RoPE, quantised weights, other activations) is refused by its name.
+ */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
@@ -65,16 +66,18 @@ struct model_config {
 /* DIRECTORY/config.json; what generation_config.json says of ends is for generation.h. */
 enum status model_config_read(const char *directory, struct model_config *ret_config, struct refusal *refusal);
 /* The text of one; `shown` is its name in messages. */
-enum status model_config_parse(const char *text, size_t bytes, const char *shown, struct model_config *ret_config, struct refusal *refusal);
+enum status model_config_parse(const char *text, size_t bytes, const char *shown, struct model_config *ret_config,
+                               struct refusal *refusal);
 
 uint64_t model_parameters(const struct model_config *config); /* a tied table once */
 
 /* How fast pair i (0 .. d/2 - 1) turns, in radians a position, for sequences of at most `positions` positions.
- *   plain    theta^(-2i/d)                                                       (Su et al. 2021, RoFormer, 3.2.2)
- *   linear   plain / factor                                                      (Chen et al. 2023, position interpolation)
+ *   plain    theta^(-2i/d)                             (Su et al. 2021, RoFormer, 3.2.2)
+ *   linear   plain / factor                            (Chen et al. 2023, position interpolation)
  *   dynamic  plain with theta' = theta * (factor * L / trained - (factor - 1))^(d / (d - 2)), L = max(positions, trained)
- *            ("NTK-aware", transformers' _compute_dynamic_ntk_parameters). transformers makes L the longest sequence so far, so that
- *            keys of one sequence are turned by several thetas; a table has one: that of the longest sequence it is made for.
+ *            ("NTK-aware", transformers' _compute_dynamic_ntk_parameters). transformers makes L the longest sequence
+ *            so far, so that keys of one sequence are turned by several thetas; a table has one: that of the longest
+ *            sequence it is made for.
  *   llama3   wavelength w = 2 pi / plain; w < trained / high: plain; w > trained / low: plain / factor; between, with
  *            s = (trained / w - low) / (high - low): (1 - s) * plain / factor + s * plain
  *            (meta-llama/llama-models, apply_scaling; transformers' _compute_llama3_parameters) */

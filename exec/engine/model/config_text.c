@@ -9,8 +9,9 @@ static json_t *rope_scaling(const struct model_config *config)
 
     switch (rope->kind) {
     case ROPE_LLAMA3:
-        return json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor", rope->factor, "low_freq_factor", rope->low_freq_factor,
-                         "high_freq_factor", rope->high_freq_factor, "original_max_position_embeddings", (int)rope->positions_trained);
+        return json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor", rope->factor, "low_freq_factor",
+                         rope->low_freq_factor, "high_freq_factor", rope->high_freq_factor,
+                         "original_max_position_embeddings", (int)rope->positions_trained);
     case ROPE_LINEAR: case ROPE_DYNAMIC:
         return json_pack("{s:s, s:f, s:i}", "rope_type", rope_kind_name(rope->kind), "factor", rope->factor,
                          "original_max_position_embeddings", (int)rope->positions_trained);
@@ -37,13 +38,16 @@ char *model_config_text(const struct model_config *config, enum dtype dtype)
 #undef X
     };
     const struct dims *dims = &config->dims;
-    json_t *root = json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:b, s:b, s:b, s:s, s:o, s:o}",
-        "architectures", architectures[config->family], "model_type", model_family_name(config->family), "hidden_size", (int)dims->hidden,
-        "num_hidden_layers", (int)dims->layers, "num_attention_heads", (int)dims->heads, "num_key_value_heads", (int)dims->kv_heads,
-        "head_dim", (int)dims->head_dim, "intermediate_size", (int)dims->ffn, "vocab_size", (int)dims->vocabulary,
-        "max_position_embeddings", (int)config->positions_max, "hidden_act", "silu", "rms_norm_eps", (double)config->norm_eps,
-        "rope_theta", config->rope.theta, "tie_word_embeddings", (int)config->tied_head, "attention_bias", (int)config->o_bias, "mlp_bias",
-        (int)config->mlp_bias, "torch_dtype", dtypes[dtype], "rope_scaling", rope_scaling(config), "eos_token_id", eos(config));
+    json_t *root =
+        json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:b, s:b, s:b, s:s, s:o, s:o}",
+                  "architectures", architectures[config->family], "model_type", model_family_name(config->family),
+                  "hidden_size", (int)dims->hidden, "num_hidden_layers", (int)dims->layers, "num_attention_heads",
+                  (int)dims->heads, "num_key_value_heads", (int)dims->kv_heads, "head_dim", (int)dims->head_dim,
+                  "intermediate_size", (int)dims->ffn, "vocab_size", (int)dims->vocabulary, "max_position_embeddings",
+                  (int)config->positions_max, "hidden_act", "silu", "rms_norm_eps", (double)config->norm_eps,
+                  "rope_theta", config->rope.theta, "tie_word_embeddings", (int)config->tied_head, "attention_bias",
+                  (int)config->o_bias, "mlp_bias", (int)config->mlp_bias, "torch_dtype", dtypes[dtype], "rope_scaling",
+                  rope_scaling(config), "eos_token_id", eos(config));
     char *text;
 
     check(root != NULL);

@@ -39,6 +39,7 @@ struct forward {
     float *ret_logits;
     int32_t *ret_ids;
     int32_t *row_of_output;  /* [outputs]: the caller's order -> ours */
+    int32_t outputs_before;  /* of the last step */
 };
 
 static int32_t larger(int32_t a, int32_t b)
@@ -199,6 +200,8 @@ static enum status open_parts(struct forward *forward, const struct model *model
     status = shard_open(&forward->shard, model, config->rank, config->tp);
     if (status == STATUS_OK && !(reserve(forward) && reserve_host(forward)))
         status = STATUS_FULL;
+    forward->batch.picked = forward->at.best_ids;
+    forward->batch.picked_stride = config->best;
     if (status == STATUS_OK)
         status = weights_place(forward->device, forward->dev, &forward->shard.weights, forward->dims.layers, &forward->weights);
     if (status == STATUS_OK)
@@ -281,6 +284,21 @@ void forward_move(struct forward *forward, int64_t to, int64_t from, int64_t byt
 
 /* --- a step ----------------------------------------------------------------------------------------------------------------- */
 
+/* Greedy ids feed the next step on the device. */
+static void follow(struct forward *forward, const struct forward_part *parts)
+{
+    struct batch_arrays *host = &forward->host;
+
+    for (int32_t i = 0; i < host->now.sequences; i++) {
+        const struct forward_part *part = &parts[host->order[i]];
+
+        if (part->follows == 0)
+            continue;
+        check(part->rows == 1 && part->follows >= 1 && part->follows <= forward->outputs_before);
+        host->token[host->sequence[i].row] = -1 - forward->row_of_output[part->follows - 1];
+    }
+}
+
 static void put_batch(struct forward *forward)
 {
     const struct batch_arrays *host = &forward->host;
@@ -354,6 +372,8 @@ void forward_step(struct forward *forward, const struct forward_part *parts, int
     const struct batch *batch = &forward->batch;
 
     batch_fill(&forward->host, parts, count);
+    follow(forward, parts);
+    forward->outputs_before = forward->host.now.outputs;
     put_batch(forward);
     ops->embed(dev, at->x, &forward->weights.embed, batch);
     for (int32_t i = 0; i < forward->dims.layers; i++)

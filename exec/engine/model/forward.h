@@ -36,6 +36,8 @@ struct forward_part {
     int32_t before;           /* tokens of it in KV already */
     int32_t slot;             /* SEGMENT_NONE: the base */
     bool wants_output;        /* of its last row */
+    int32_t follows;          /* n: its one token is the best id of output n - 1 of the step before, and is taken from where the device
+                               * has it; tokens are not read. 0: no */
 };
 
 /* STATUS_INVALID: this device or mode cannot (refusal says why); STATUS_FULL: no room. The model must outlive it. */

@@ -58,7 +58,8 @@ static bool ends_in(const char *name, const char *ending)
     return length >= strlen(ending) && strcmp(name + length - strlen(ending), ending) == 0;
 }
 
-/* Each linear keeps its input's size; what is added to the residual stream shrinks with depth (Radford et al. 2019); logits deviate by 2. */
+/* Each linear keeps its input's size; what is added to the residual stream shrinks with depth (Radford et al. 2019);
+ * logits deviate by 2. */
 static struct size size_of(const char *name, const struct tensor *tensor, int32_t layers, bool tied)
 {
     double columns = tensor->dims == 2 ? (double)tensor->shape[1] : 1;
@@ -109,7 +110,8 @@ static void add_tensor(void *context, const char *name, const int64_t *shape, in
     struct tensor *tensor = &writer->tensor[writer->count];
 
     strcpy(writer->name[writer->count], name);
-    *tensor = (struct tensor){.name = writer->name[writer->count], .type = type_of(writer->dtype), .dims = dims, .shape = {shape[0]}};
+    *tensor = (struct tensor){
+        .name = writer->name[writer->count], .type = type_of(writer->dtype), .dims = dims, .shape = {shape[0]}};
     if (dims == 2)
         tensor->shape[1] = shape[1];
     writer->count++;
@@ -187,8 +189,8 @@ static void *draw_matrix(uint64_t key, enum dtype dtype, size_t count, double de
 }
 
 /* y = 2 B (A x): with A of 1/sqrt(in), A x is of x's size, so B of e / (2 sqrt(r)) makes y that of e x. */
-static bool draw_pairs(struct lora_pair *pairs, const struct dims *dims, const struct lora_source *source, uint64_t seed, enum dtype dtype,
-                       void **ret_data)
+static bool draw_pairs(struct lora_pair *pairs, const struct dims *dims, const struct lora_source *source,
+                       uint64_t seed, enum dtype dtype, void **ret_data)
 {
     bool fine = true;
 
@@ -202,15 +204,17 @@ static bool draw_pairs(struct lora_pair *pairs, const struct dims *dims, const s
             if ((source->modules >> module & 1) == 0)
                 continue;
             ret_data[2 * place] = draw_matrix(hash_fold(key, 1), dtype, rank * (size_t)in, 1 / sqrt(in));
-            ret_data[2 * place + 1] = draw_matrix(hash_fold(key, 2), dtype, rank * (size_t)lora_module_out(dims, module), 0.05 / sqrt(source->rank));
+            ret_data[2 * place + 1] = draw_matrix(
+                hash_fold(key, 2), dtype, rank * (size_t)lora_module_out(dims, module), 0.05 / sqrt(source->rank));
             pairs[place] = (struct lora_pair){ret_data[2 * place], ret_data[2 * place + 1], dtype, dtype, source->rank, 2};
             fine &= pairs[place].a != NULL && pairs[place].b != NULL;
         }
     return fine;
 }
 
-enum status random_adapter_write(const char *directory, const struct model_config *config, int32_t rank, uint32_t modules, uint64_t seed,
-                                 enum dtype dtype, const char *base, struct refusal *refusal)
+enum status random_adapter_write(const char *directory, const struct model_config *config, int32_t rank,
+                                 uint32_t modules, uint64_t seed, enum dtype dtype, const char *base,
+                                 struct refusal *refusal)
 {
     size_t places = (size_t)config->dims.layers * LORA_MODULE_COUNT;
     struct lora_pair *pairs = calloc(places, sizeof(*pairs));

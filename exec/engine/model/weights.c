@@ -55,7 +55,8 @@ static void walk_gain(place_seen *each, void *context, struct weight *weight, in
     each(context, &place);
 }
 
-static void walk_layer(const struct model_config *config, int32_t index, struct layer_weights *layer, place_seen *each, void *context)
+static void walk_layer(const struct model_config *config, int32_t index, struct layer_weights *layer, place_seen *each,
+                       void *context)
 {
     const struct dims *dims = &config->dims;
 
@@ -66,7 +67,9 @@ static void walk_layer(const struct model_config *config, int32_t index, struct 
         walk_gain(each, context, &layer->k_norm, index, "self_attn.k_norm", dims->head_dim);
     }
     for (enum lora_module module = 0; module < LORA_MODULE_COUNT; module++) {
-        struct place place = {.weight = linear_of(layer, module), .out = lora_module_out(dims, module), .in = lora_module_in(dims, module)};
+        struct place place = {.weight = linear_of(layer, module),
+                              .out = lora_module_out(dims, module),
+                              .in = lora_module_in(dims, module)};
 
         place.bias = module <= LORA_V ? config->qkv_bias : module == LORA_O ? config->o_bias : config->mlp_bias;
         model_linear_name(index, module, "", place.prefix);
@@ -90,8 +93,6 @@ static void walk(const struct model_config *config, struct model_weights *weight
     if (!config->tied_head)
         each(context, &head);
 }
-
-/* --- listing --- */
 
 struct lister {
     model_tensor_seen *each;
@@ -134,8 +135,6 @@ uint64_t model_parameters(const struct model_config *config)
     return count;
 }
 
-/* --- opening --- */
-
 #define FAULTS_NAMED_MAX 8
 
 struct opener {
@@ -151,7 +150,8 @@ struct opener {
     ((opener)->faults++ < FAULTS_NAMED_MAX ? (void)refuse_also((opener)->refusal, STATUS_INVALID, __VA_ARGS__) : (void)0)
 
 /* NULL when it is missing or not as it should be; that has been noted then. */
-static const struct tensor *take(struct opener *opener, const struct place *place, const char *suffix, bool vector, enum dtype *ret_dtype)
+static const struct tensor *take(struct opener *opener, const struct place *place, const char *suffix, bool vector,
+                                 enum dtype *ret_dtype)
 {
     char name[TENSOR_NAME_MAX + 16];
     char shape[TENSOR_SHAPE_TEXT_MAX];
@@ -165,18 +165,21 @@ static const struct tensor *take(struct opener *opener, const struct place *plac
     tensor = safetensors_find(opener->model->files, name);
     if (tensor == NULL) {
         fault(opener, "%s: tensor %s is missing%s", opener->directory, name,
-              strcmp(place->prefix, "lm_head") == 0 ? "; if the embedding table is the head, config.json must say tie_word_embeddings: true" : "");
+              strcmp(place->prefix, "lm_head") == 0
+                  ? "; if the embedding table is the head, config.json must say tie_word_embeddings: true"
+                  : "");
         return NULL;
     }
     opener->seen[tensor - safetensors_at(opener->model->files, 0)] = true;
     if (tensor->dims != pattern.dims || tensor->shape[0] != pattern.shape[0] || tensor->shape[1] != pattern.shape[1]) {
-        fault(opener, "%s: tensor %s is %s; by config.json it must be %s", safetensors_path(opener->model->files, tensor->file), name,
-              tensor_shape_text(tensor, shape), tensor_shape_text(&pattern, wanted));
+        fault(opener, "%s: tensor %s is %s; by config.json it must be %s",
+              safetensors_path(opener->model->files, tensor->file), name, tensor_shape_text(tensor, shape),
+              tensor_shape_text(&pattern, wanted));
         return NULL;
     }
     if (!tensor_dtype(tensor, ret_dtype)) {
-        fault(opener, "%s: tensor %s is of dtype %s; weights must be F32, F16 or BF16", safetensors_path(opener->model->files, tensor->file),
-              name, tensor_type_name(tensor->type));
+        fault(opener, "%s: tensor %s is of dtype %s; weights must be F32, F16 or BF16",
+              safetensors_path(opener->model->files, tensor->file), name, tensor_type_name(tensor->type));
         return NULL;
     }
     opener->bytes_of[*ret_dtype] += tensor->bytes;
@@ -189,7 +192,10 @@ static void open_place(void *context, const struct place *place)
     enum dtype dtype = DTYPE_F32;
     const struct tensor *tensor = take(opener, place, "weight", place->vector, &dtype);
 
-    *place->weight = (struct weight){.data = tensor != NULL ? tensor->data : NULL, .dtype = dtype, .out = place->out, .in = place->in,
+    *place->weight = (struct weight){.data = tensor != NULL ? tensor->data : NULL,
+                                     .dtype = dtype,
+                                     .out = place->out,
+                                     .in = place->in,
                                      .stride = place->in};
     if (!place->bias)
         return;
@@ -210,8 +216,10 @@ static void take_tied_head(struct opener *opener)
         return;
     opener->seen[head - safetensors_at(opener->model->files, 0)] = true;
     if (head->type != embed->type || head->bytes != embed->bytes || memcmp(head->data, embed->data, (size_t)head->bytes) != 0)
-        fault(opener, "%s: config.json says tie_word_embeddings, but lm_head.weight differs from model.embed_tokens.weight; one of the two is wrong",
-              opener->directory);
+        fault(
+            opener,
+            "%s: config.json says tie_word_embeddings, but lm_head.weight differs from model.embed_tokens.weight; one of the two is wrong",
+            opener->directory);
 }
 
 static bool is_reckoned(const char *name)
@@ -228,7 +236,8 @@ static void find_surplus(struct opener *opener)
         const struct tensor *tensor = safetensors_at(opener->model->files, i);
 
         if (!opener->seen[i] && !is_reckoned(tensor->name))
-            fault(opener, "%s: tensor %s is not part of a %s model", safetensors_path(opener->model->files, tensor->file), tensor->name,
+            fault(opener, "%s: tensor %s is not part of a %s model",
+                  safetensors_path(opener->model->files, tensor->file), tensor->name,
                   model_family_name(opener->model->config.family));
     }
 }

@@ -1,5 +1,5 @@
-/* A base model: its config and its weights, which stay in the mapped files. Every tensor that the config promises is there, in its shape;
- * nothing else is, but buffers that can be reckoned (rotary_emb.inv_freq). */
+/* A base model: its config and its weights, which stay in the mapped files. Every tensor that the config promises is
+ * there, in its shape; nothing else is, but buffers that can be reckoned (rotary_emb.inv_freq). */
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
 

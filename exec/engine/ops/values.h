@@ -80,7 +80,9 @@ struct counts { int32_t rows, outputs, sequences, segments, tiles; };
 struct batch {
     struct counts max;               /* of the arrays; host memory: a grid is made for it */
     const struct counts *now;
-    const int32_t *token;            /* [rows] */
+    const int32_t *token;            /* [rows]; -1 - n: the best id of output n of the step before, as pick left it on the device */
+    const int32_t *picked;           /* [outputs][picked_stride]: that; NULL: no token is below 0 */
+    int32_t picked_stride;
     const int32_t *position;         /* [rows] */
     const int32_t *out_row;          /* [outputs]: rows whose logits are wanted, ascending */
     const int32_t *block_table;      /* [sequences][blocks_max] */
@@ -89,6 +91,14 @@ struct batch {
     const struct segment *segment;   /* [segments], in order of rows */
     const struct tile *tile;         /* [tiles] */
 };
+
+/* On the host's side of memory. */
+static inline int32_t batch_token(const struct batch *batch, int32_t row)
+{
+    int32_t token = batch->token[row];
+
+    return token >= 0 ? token : batch->picked[(int64_t)(-1 - token) * batch->picked_stride];
+}
 
 /* The adapters of a step, for one layer and group. NULL in place of it: base only. */
 struct lora {

@@ -1,5 +1,6 @@
-/* The header: JSON first, then each entry by itself, then all of them together, which must cover the rest of the file without a hole
- * or an overlap. Nothing is believed before it is checked: this is the first thing of ours that bytes of strangers meet. */
+/* The header: JSON first, then each entry by itself, then all of them together, which must cover the rest of the file
+ * without a hole or an overlap. Nothing is believed before it is checked: this is the first thing of ours that bytes of
+ * strangers meet. */
 #include <stdlib.h>
 
 #include "engine/safetensors/internal.h"
@@ -115,8 +116,10 @@ static enum status read_offsets(const struct header *header, const char *name, c
     if (json_array_size(value) != 2 || !json_is_integer(first) || !json_is_integer(last))
         return refuse_tensor(header, name, "%s", "its data_offsets are not two whole numbers");
     if (begin < 0 || end < begin || end > header->buffer_bytes)
-        return refuse_tensor(header, name, "its data_offsets [%lld, %lld] do not lie in the file's %lld bytes of data; the file is cut or broken",
-                             (long long)begin, (long long)end, (long long)header->buffer_bytes);
+        return refuse_tensor(
+            header, name,
+            "its data_offsets [%lld, %lld] do not lie in the file's %lld bytes of data; the file is cut or broken",
+            (long long)begin, (long long)end, (long long)header->buffer_bytes);
     if (end - begin != tensor->bytes)
         return refuse_tensor(header, name, "its shape needs %lld bytes and its data_offsets give %lld", (long long)tensor->bytes,
                              (long long)(end - begin));
@@ -259,13 +262,16 @@ enum status safetensors_read_header(struct safetensors *file, const struct safet
         return refuse(refusal, STATUS_INVALID, "%s: has %lld bytes; at most %lld are taken", held->path, (long long)held->bytes,
                       (long long)limits->file_bytes_max);
     if (held->bytes < 8)
-        return refuse(refusal, STATUS_INVALID, "%s: has %lld bytes, too few for a safetensors file", held->path, (long long)held->bytes);
+        return refuse(refusal, STATUS_INVALID, "%s: has %lld bytes, too few for a safetensors file", held->path,
+                      (long long)held->bytes);
     length = little_endian(held->data);
     if (length > (uint64_t)limits->header_bytes_max)
-        return refuse(refusal, STATUS_INVALID, "%s: its header would have %llu bytes, at most %lld are taken; is this a safetensors file?",
+        return refuse(refusal, STATUS_INVALID,
+                      "%s: its header would have %llu bytes, at most %lld are taken; is this a safetensors file?",
                       held->path, (unsigned long long)length, (long long)limits->header_bytes_max);
     if (length > (uint64_t)held->bytes - 8)
-        return refuse(refusal, STATUS_INVALID, "%s: its header of %llu bytes does not fit in the file's %lld; the file is cut or is none",
+        return refuse(refusal, STATUS_INVALID,
+                      "%s: its header of %llu bytes does not fit in the file's %lld; the file is cut or is none",
                       held->path, (unsigned long long)length, (long long)held->bytes);
     header.buffer = (const char *)held->data + 8 + length;
     header.buffer_bytes = held->bytes - 8 - (int64_t)length;
@@ -273,7 +279,8 @@ enum status safetensors_read_header(struct safetensors *file, const struct safet
         return refuse(refusal, STATUS_INVALID, "%s: its header does not begin with '{'; is this a safetensors file?", held->path);
     root = json_loadb((const char *)held->data + 8, (size_t)length, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL)
-        return refuse(refusal, STATUS_INVALID, "%s: its header is not JSON: %s, at byte %d", held->path, error.text, 8 + error.position);
+        return refuse(refusal, STATUS_INVALID, "%s: its header is not JSON: %s, at byte %d", held->path, error.text,
+                      8 + error.position);
     if (json_object_size(root) > limits->tensors_max)
         status = refuse(refusal, STATUS_INVALID, "%s: holds %zu tensors; at most %u are taken", held->path, json_object_size(root),
                         limits->tensors_max);

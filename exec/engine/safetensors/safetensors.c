@@ -13,15 +13,19 @@
 
 const struct safetensors_limits safetensors_limits_base = {
     .header_bytes_max = 100000000, .file_bytes_max = INT64_MAX, .tensors_max = 1u << 20, .name_bytes_max = 256};
-const struct safetensors_limits safetensors_limits_adapter = {
-    .header_bytes_max = 1 << 20, .file_bytes_max = INT64_C(2) << 30, .tensors_max = 8192, .name_bytes_max = 256, .matrices_only = true};
+const struct safetensors_limits safetensors_limits_adapter = {.header_bytes_max = 1 << 20,
+                                                              .file_bytes_max = INT64_C(2) << 30,
+                                                              .tensors_max = 8192,
+                                                              .name_bytes_max = 256,
+                                                              .matrices_only = true};
 
 const char *tensor_shape_text(const struct tensor *tensor, char *ret_text)
 {
     int used = snprintf(ret_text, TENSOR_SHAPE_TEXT_MAX, "[");
 
     for (int32_t i = 0; i < tensor->dims && used < TENSOR_SHAPE_TEXT_MAX - 32; i++)
-        used += snprintf(ret_text + used, (size_t)(TENSOR_SHAPE_TEXT_MAX - used), "%s%lld", i > 0 ? ", " : "", (long long)tensor->shape[i]);
+        used += snprintf(ret_text + used, (size_t)(TENSOR_SHAPE_TEXT_MAX - used), "%s%lld", i > 0 ? ", " : "",
+                         (long long)tensor->shape[i]);
     snprintf(ret_text + used, (size_t)(TENSOR_SHAPE_TEXT_MAX - used), "]");
     return ret_text;
 }
@@ -100,7 +104,8 @@ static enum status finish(struct held held, const char *shown, const struct safe
     return status;
 }
 
-enum status safetensors_map(const char *path, const struct safetensors_limits *limits, struct safetensors **ret, struct refusal *refusal)
+enum status safetensors_map(const char *path, const struct safetensors_limits *limits, struct safetensors **ret,
+                            struct refusal *refusal)
 {
     struct held held = {.holding = HOLDING_MAP};
     int file = -1;

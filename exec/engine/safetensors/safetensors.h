@@ -57,15 +57,16 @@ extern const struct safetensors_limits safetensors_limits_adapter; /* a tenant's
 struct safetensors; /* one file, or all shards of a model */
 
 /* Mapped read-only: for files of the operator, who does not cut them while they are open. */
-enum status safetensors_map(const char *path, const struct safetensors_limits *limits, struct safetensors **ret, struct refusal *refusal);
+enum status safetensors_map(const char *path, const struct safetensors_limits *limits, struct safetensors **ret,
+                            struct refusal *refusal);
 /* A private copy: for files of tenants. `directory` as in file_open(). */
 enum status safetensors_copy(int directory, const char *name, const char *shown, const struct safetensors_limits *limits,
                              struct safetensors **ret, struct refusal *refusal);
 /* Bytes that the caller keeps alive and unchanged. */
 enum status safetensors_parse(const void *data, int64_t bytes, const char *shown, const struct safetensors_limits *limits,
                               struct safetensors **ret, struct refusal *refusal);
-/* A model's folder: model.safetensors.index.json with its shards if it is there, else model.safetensors. Mapped. Every tensor must stand
- * in exactly the shard that the index names, and each shard holds nothing else. */
+/* A model's folder: model.safetensors.index.json with its shards if it is there, else model.safetensors. Mapped. Every
+ * tensor must stand in exactly the shard that the index names, and each shard holds nothing else. */
 enum status safetensors_map_model(const char *directory, struct safetensors **ret, struct refusal *refusal);
 void safetensors_close(struct safetensors *file); /* NULL is fine */
 
@@ -85,14 +86,14 @@ enum status safetensors_digest(const struct safetensors *file, const volatile si
 #define DIGEST_TEXT_MAX 65
 const char *digest_text(const uint8_t digest[DIGEST_BYTES], char ret_text[DIGEST_TEXT_MAX]);
 
-/* --- writing --------------------------------------------------------------------------------------------------------------------- */
-
-/* `fill` writes `bytes` bytes of a tensor, beginning at its byte `offset`; false: stop, something is wrong (or the user wants no more). */
+/* `fill` writes `bytes` bytes of a tensor, beginning at its byte `offset`; false: stop, something is wrong (or the user
+ * wants no more). */
 typedef bool safetensors_fill(void *context, const struct tensor *tensor, int64_t offset, void *ret_data, size_t bytes);
 
-/* Names, types and shapes of `tensors` count; where `data` is not NULL it is written, else `fill` is asked, a piece of at most 1 MiB
- * (a multiple of 64 bytes but for the last) at a time, in order. Written sorted by name, the header padded with spaces to a multiple
- * of 8, under a temporary name, then fsync and rename: `path` is either as it was, or whole. STATUS_END: fill stopped it. */
+/* Names, types and shapes of `tensors` count; where `data` is not NULL it is written, else `fill` is asked, a piece of
+ * at most 1 MiB (a multiple of 64 bytes but for the last) at a time, in order. Written sorted by name, the header
+ * padded with spaces to a multiple of 8, under a temporary name, then fsync and rename: `path` is either as it was, or
+ * whole. STATUS_END: fill stopped it. */
 enum status safetensors_write(const char *path, const struct tensor *tensors, uint32_t count, safetensors_fill *fill, void *context,
                               struct refusal *refusal);
 

@@ -1,5 +1,5 @@
-/* A model's folder: one file, or shards that an index names. The index is a stranger's word like any other: names stay in the folder, and
- * what it says and what lies there must agree both ways. */
+/* A model's folder: one file, or shards that an index names. The index is a stranger's word like any other: names stay
+ * in the folder, and what it says and what lies there must agree both ways. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ static enum status list_shards(struct shards *shards)
         if (i == 0 || strcmp(shards->name[i], shards->name[shards->count - 1]) != 0)
             shards->name[shards->count++] = shards->name[i];
     if (shards->count > SHARDS_MAX)
-        return refuse(shards->refusal, STATUS_INVALID, "%s: names %u shards; at most %d are read", shards->index_path, shards->count, SHARDS_MAX);
+        return refuse(shards->refusal, STATUS_INVALID, "%s: names %u shards; at most %d are read", shards->index_path,
+                      shards->count, SHARDS_MAX);
     return STATUS_OK;
 }
 
@@ -208,7 +209,8 @@ static enum status map_single(const char *directory, struct safetensors **ret, s
         return status;
     snprintf(path, sizeof(path), "%s/pytorch_model.bin", directory);
     if (access(path, F_OK) == 0)
-        return refuse(refusal, STATUS_INVALID, "%s: is a pickle, which can run code and is not read; save the model as safetensors", path);
+        return refuse(refusal, STATUS_INVALID,
+                      "%s: is a pickle, which can run code and is not read; save the model as safetensors", path);
     return refuse(refusal, STATUS_NOT_FOUND, "%s: holds neither model.safetensors nor model.safetensors.index.json", directory);
 }
 

@@ -39,8 +39,9 @@ static char *make_header(const struct tensor *tensor, uint32_t count, size_t *re
     /* transformers refuses a file that does not say for which framework it is. */
     used += (size_t)snprintf(header + used, room - used, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (uint32_t i = 0; i < count; i++) {
-        used += (size_t)snprintf(header + used, room - used, ",\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%lld,%lld]}",
-                                 tensor[i].name, tensor_type_name(tensor[i].type), tensor_shape_text(&tensor[i], shape), (long long)at,
+        used += (size_t)snprintf(header + used, room - used,
+                                 ",\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%lld,%lld]}", tensor[i].name,
+                                 tensor_type_name(tensor[i].type), tensor_shape_text(&tensor[i], shape), (long long)at,
                                  (long long)(at + tensor[i].bytes));
         at += tensor[i].bytes;
     }
@@ -54,8 +55,8 @@ static char *make_header(const struct tensor *tensor, uint32_t count, size_t *re
     return header;
 }
 
-static enum status put_tensor(struct new_file *file, const struct tensor *tensor, safetensors_fill *fill, void *context, char *piece,
-                              struct refusal *refusal)
+static enum status put_tensor(struct new_file *file, const struct tensor *tensor, safetensors_fill *fill, void *context,
+                              char *piece, struct refusal *refusal)
 {
     enum status status = STATUS_OK;
 

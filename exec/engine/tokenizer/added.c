@@ -172,31 +172,35 @@ static void take_spaces(const char *text, size_t count, size_t from, struct adde
     }
 }
 
-bool added_next(const struct tokenizer *tokenizer, const struct added_set *set, const char *text, size_t count, size_t from,
-                const uint8_t *plain, bool all_plain, struct added_match *ret_match)
+bool added_next(const struct tokenizer *tokenizer, const struct added_set *set, const char *text, size_t count, const uint8_t *plain,
+                bool all_plain, struct added_match *match)
 {
     if (set->count == 0)
         return false;
-    for (size_t at = from; at < count;) {
+    for (size_t at = match->end; at < count;) {
         const struct added *token = longest_here(tokenizer, set, text + at, count - at);
-        size_t stop;
+        size_t end;
 
         if (token == NULL) {
             at++;
             continue;
         }
-        stop = at + token->match.count;
-        if (token->control && (all_plain || is_plain(plain, at, stop))) {
+        end = at + token->match.count;
+        if (token->control && (all_plain || is_plain(plain, at, end))) {
             at++;
             continue;
         }
-        if (token->single_word && !stands_alone(text, count, at, stop)) {
-            at = stop; /* as the definition does: nothing that begins inside is looked at */
+        if (token->single_word && !stands_alone(text, count, at, end)) {
+            at = end; /* as the definition does: nothing that begins inside is looked at */
             continue;
         }
-        *ret_match = (struct added_match){token, at, stop};
-        take_spaces(text, count, from, ret_match);
-        return true;
+        *match = (struct added_match){.token = token, .from = match->stop, .start = at, .stop = end, .end = end};
+        take_spaces(text, count, match->from, match);
+        if (match->start < match->from)
+            match->start = match->from;
+        if (!token->lstrip || match->start < match->stop)
+            return true;
+        at = end; /* the one before has taken all of it */
     }
     return false;
 }

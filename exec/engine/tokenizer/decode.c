@@ -242,6 +242,9 @@ void token_stream_finish(struct token_stream *stream, struct token_text *text)
 
 void decode_prepare(struct tokenizer *tokenizer)
 {
+    bool stays = tokenizer->decode_kind == DECODE_JOIN ||
+                 (tokenizer->decode_kind == DECODE_PIECES && tokenizer->decode_replace_count == 0);
+
     for (int32_t id = 0; id < tokenizer->pieces_count; id++) {
         struct piece *piece = &tokenizer->pieces[id];
         struct token_text texts[2] = {{0}, {0}};
@@ -249,15 +252,14 @@ void decode_prepare(struct tokenizer *tokenizer)
         size_t count;
 
         piece->bytes = piece->spelling;
-        if (!(piece->flags & PIECE_EXISTS) || (tokenizer->decode_kind == DECODE_PIECES && tokenizer->decode_replace_count == 0) ||
-            tokenizer->decode_kind == DECODE_JOIN)
+        if (!(piece->flags & PIECE_EXISTS) || piece->spelling.count == 0 || stays)
             continue;
         token_text_add(from, span_text(tokenizer, piece->spelling), piece->spelling.count);
         if (tokenizer->decode_kind == DECODE_BYTE_LEVEL) {
-            if (from->count > 0 && bytes_of_spelling(span_text(tokenizer, piece->spelling), from->count, from->bytes, &count))
+            if (bytes_of_spelling(span_text(tokenizer, piece->spelling), from->count, from->bytes, &count))
                 from->count = count;
         }
-        for (uint32_t i = 0; i < tokenizer->decode_replace_count; i++) {
+        for (uint32_t i = 0; i < tokenizer->decode_replace_count && from->count > 0; i++) {
             const struct normalize_step *step = &tokenizer->decode_replace[i];
             struct token_text *swap = from;
 
@@ -267,7 +269,7 @@ void decode_prepare(struct tokenizer *tokenizer)
             from = to;
             to = swap;
         }
-        if (from->count != piece->spelling.count || memcmp(from->bytes, span_text(tokenizer, piece->spelling), from->count) != 0)
+        if (from->count != piece->spelling.count || memcmp(span_text(tokenizer, piece->spelling), from->bytes, from->count) != 0)
             piece->bytes = span_add(tokenizer, from->bytes, from->count);
         token_text_free(&texts[0]);
         token_text_free(&texts[1]);

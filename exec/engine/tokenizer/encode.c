@@ -36,16 +36,14 @@ static bool encode_words(struct encoding *encoding, const char *text, size_t cou
 
 static bool encode_normal(struct encoding *encoding, const char *text, size_t count, const uint8_t *plain, bool at_start)
 {
-    struct added_match match;
-    size_t from = 0;
+    struct added_match match = {0};
 
-    while (added_next(encoding->tokenizer, &encoding->tokenizer->normalized, text, count, from, plain, encoding->all_plain, &match)) {
-        if (!encode_words(encoding, text + from, match.start - from, at_start && from == 0))
+    while (added_next(encoding->tokenizer, &encoding->tokenizer->normalized, text, count, plain, encoding->all_plain, &match)) {
+        if (!encode_words(encoding, text + match.from, match.start - match.from, at_start && match.from == 0))
             return false;
         token_list_add(encoding->list, match.token->id);
-        from = match.stop;
     }
-    return encode_words(encoding, text + from, count - from, at_start && from == 0);
+    return encode_words(encoding, text + match.stop, count - match.stop, at_start && match.stop == 0);
 }
 
 /* What lies between two added tokens. */
@@ -78,16 +76,15 @@ static bool encode_between(struct encoding *encoding, const char *text, size_t c
 
 static bool encode_text(struct encoding *encoding, const char *text, size_t count, const uint8_t *plain)
 {
-    struct added_match match;
-    size_t from = 0;
+    struct added_match match = {0};
 
-    while (added_next(encoding->tokenizer, &encoding->tokenizer->raw, text, count, from, plain, encoding->all_plain, &match)) {
-        if (!encode_between(encoding, text + from, match.start - from, plain != NULL ? plain + from : NULL, from == 0))
+    while (added_next(encoding->tokenizer, &encoding->tokenizer->raw, text, count, plain, encoding->all_plain, &match)) {
+        if (!encode_between(encoding, text + match.from, match.start - match.from, plain != NULL ? plain + match.from : NULL,
+                            match.from == 0))
             return false;
         token_list_add(encoding->list, match.token->id);
-        from = match.stop;
     }
-    return encode_between(encoding, text + from, count - from, plain != NULL ? plain + from : NULL, from == 0);
+    return encode_between(encoding, text + match.stop, count - match.stop, plain != NULL ? plain + match.stop : NULL, match.stop == 0);
 }
 
 static void encoding_begin(struct encoding *encoding, size_t count)

@@ -155,13 +155,15 @@ const struct merge *merge_find(const struct tokenizer *tokenizer, uint32_t left,
 /* added.c */
 bool added_open(struct opening *opening, const json_t *added_tokens);
 struct added_match {
-    const struct added *token;
+    const struct added *token; /* NULL: before the first */
+    size_t from;  /* where the text before it begins */
     size_t start; /* with the spaces that it takes */
     size_t stop;
+    size_t end;   /* without: from here the next is looked for, so it may begin with a space that was taken */
 };
-/* The next one at `from` or later, past which nothing was taken; plain: as in tokenizer_encode(). */
-bool added_next(const struct tokenizer *tokenizer, const struct added_set *set, const char *text, size_t count, size_t from,
-                const uint8_t *plain, bool all_plain, struct added_match *ret_match);
+/* From one to the next, from all zero on; plain: as in tokenizer_encode(). False: the rest begins at match->stop. */
+bool added_next(const struct tokenizer *tokenizer, const struct added_set *set, const char *text, size_t count, const uint8_t *plain,
+                bool all_plain, struct added_match *match);
 
 /* normalize.c */
 bool normalize_open(struct opening *opening, const json_t *normalizer);

@@ -19,6 +19,7 @@ static bool template_item(struct opening *opening, const json_t *processor, cons
     const char *sequence = json_string_value(json_object_get(json_object_get(item, "Sequence"), "id"));
     uint32_t *count = *behind ? &tokenizer->template_after_count : &tokenizer->template_before_count;
     uint32_t *ids = *behind ? tokenizer->template_after : tokenizer->template_before;
+    const json_t *defined = json_object_get(processor, "special_tokens");
     const json_t *list, *id;
     size_t i;
 
@@ -28,7 +29,7 @@ static bool template_item(struct opening *opening, const json_t *processor, cons
         *behind = true;
         return true;
     }
-    list = name == NULL ? NULL : json_object_get(json_object_get(json_object_get(processor, "special_tokens"), json_string_value(name)), "ids");
+    list = json_is_string(name) ? json_object_get(json_object_get(defined, json_string_value(name)), "ids") : NULL;
     if (!json_is_array(list))
         return opening_refuse(opening, STATUS_CORRUPT, "post_processor: its template names a token that it does not define");
     json_array_foreach(list, i, id) {
@@ -120,6 +121,22 @@ static bool model_open(struct opening *opening, const json_t *root)
     return true;
 }
 
+/* What a normaliser puts in front makes two words begin where the text does, for the definition; here only one does. */
+static bool first_is_clear(struct opening *opening)
+{
+    const struct tokenizer *tokenizer = opening->tokenizer;
+    bool prepends = false;
+
+    for (uint32_t i = 0; i < tokenizer->normalize_count; i++)
+        prepends |= tokenizer->normalize[i].kind == NORMALIZE_PREPEND;
+    for (uint32_t i = 1; prepends && i < tokenizer->split_count; i++) {
+        if (tokenizer->split[i].kind == SPLIT_METASPACE && tokenizer->split[i].prepend == PREPEND_first)
+            return opening_refuse(opening, STATUS_INVALID,
+                                  "Metaspace: prepend_scheme first behind another split and a Prepend is unknown here");
+    }
+    return true;
+}
+
 static void parts_open(struct opening *opening, const json_t *root, const char *config, size_t config_count)
 {
     const json_t *added_tokens = json_object_get(root, "added_tokens");
@@ -129,8 +146,8 @@ static void parts_open(struct opening *opening, const json_t *root, const char *
         return;
     }
     if (split_open(opening, json_object_get(root, "pre_tokenizer")) && normalize_open(opening, json_object_get(root, "normalizer")) &&
-        model_open(opening, root) && added_open(opening, added_tokens) && post_open(opening, json_object_get(root, "post_processor")) &&
-        decode_open(opening, json_object_get(root, "decoder")))
+        first_is_clear(opening) && model_open(opening, root) && added_open(opening, added_tokens) &&
+        post_open(opening, json_object_get(root, "post_processor")) && decode_open(opening, json_object_get(root, "decoder")))
         decode_prepare(opening->tokenizer);
     if (opening->status == STATUS_OK) {
         config_open(opening, config, config_count);

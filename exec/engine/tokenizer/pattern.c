@@ -1,35 +1,44 @@
-/* Patterns are written for Oniguruma and run by PCRE2. Where the two read a pattern differently it is rewritten (\s, \S), compiled
+/* Patterns are written for Oniguruma and run by PCRE2. Where the two read a pattern differently it is rewritten (\s, \w), compiled
  * so that they agree (^ and $ at every line), or refused by name. Their Unicode tables may be of different years. */
 #include "engine/tokenizer/inside.h"
 
 /* White_Space; PCRE2's own \s has U+180E in it. */
 #define SPACES "\\x09-\\x0d\\x20\\x{85}\\p{Z}"
 
+/* PCRE2's own \w has no marks and no joiners in it. */
+#define WORDS "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}"
+
 enum { PATTERN_BYTES_MAX = 1 << 16 };
+
+static void add_class(struct token_text *out, const char *begin, const char *members, const char *end)
+{
+    token_text_add(out, begin, strlen(begin));
+    token_text_add(out, members, strlen(members));
+    token_text_add(out, end, strlen(end));
+}
 
 /* One escape, at text[0] == '\\' with one more byte behind it. NULL: fine, else what is not known. */
 static const char *rewrite_escape(const char *text, bool in_class, struct token_text *out)
 {
-    switch (text[1]) {
-    case 's':
-        token_text_add(out, in_class ? SPACES : "[" SPACES "]", sizeof(SPACES) - 1 + (in_class ? 0 : 2));
-        return NULL;
-    case 'S':
-        if (in_class)
-            return "\\S in a class";
-        token_text_add(out, "[^" SPACES "]", sizeof(SPACES) - 1 + 3);
-        return NULL;
-    case 'h':
-    case 'H':
-        return "\\h";
-    case 'G':
-    case 'K':
-    case 'C':
-        return "\\G, \\K or \\C";
-    default:
-        token_text_add(out, text, 2);
-        return NULL;
+    static const struct {
+        char letter;
+        bool everywhere; /* not only in a class */
+        const char *name;
+    } unknown[] = {{'S', false, "\\S in a class"}, {'W', false, "\\W in a class"}, {'b', true, "\\b"}, {'B', true, "\\B"},
+                   {'h', true, "\\h"}, {'H', true, "\\H"}, {'G', true, "\\G"}, {'K', true, "\\K"}, {'C', true, "\\C"}};
+
+    for (size_t i = 0; i < ARRAY_COUNT(unknown); i++) {
+        if (unknown[i].letter == text[1] && (unknown[i].everywhere || in_class))
+            return unknown[i].name;
     }
+    switch (text[1]) {
+    case 's': add_class(out, in_class ? "" : "[", SPACES, in_class ? "" : "]"); break;
+    case 'S': add_class(out, "[^", SPACES, "]"); break;
+    case 'w': add_class(out, in_class ? "" : "[", WORDS, in_class ? "" : "]"); break;
+    case 'W': add_class(out, "[^", WORDS, "]"); break;
+    default: token_text_add(out, text, 2); break;
+    }
+    return NULL;
 }
 
 static const char *rewrite(const char *pattern, size_t count, struct token_text *out)

@@ -293,7 +293,8 @@ static bool step_open(struct opening *opening, const json_t *step)
                        ? opening_refuse(opening, STATUS_INVALID, "pre_tokenizer %s behind ByteLevel is unknown here", kinds[i].type)
                        : kinds[i].open(opening, step);
     }
-    return opening_refuse(opening, STATUS_INVALID, "pre_tokenizer '%s' is unknown here", opening_name(json_object_get(step, "type"), shown));
+    return opening_refuse(opening, STATUS_INVALID, "pre_tokenizer '%s' is unknown here",
+                          opening_name(json_object_get(step, "type"), shown));
 }
 
 bool split_open(struct opening *opening, const json_t *pre_tokenizer)

@@ -11,7 +11,7 @@
 
 struct tokenizer;
 
-#define TOKENIZER_FILE_BYTES_MAX (256u << 20) /* of tokenizer.json, unpacked */
+#define TOKENIZER_FILE_BYTES_MAX (128u << 20) /* of tokenizer.json, unpacked */
 #define TOKENIZER_TEXT_BYTES_MAX (16u << 20)  /* of one text to encode */
 #define TOKENIZER_IDS_MAX (1 << 22)           /* ids are below this */
 #define TOKENIZER_NO_ID (-1)
@@ -20,8 +20,9 @@ struct tokenizer;
 #define TOKENIZER_ERROR_MAX 320
 
 /* `directory` holds tokenizer.json or tokenizer.json.gz, and tokenizer_config.json if the model has one (special tokens by role and
- * the chat template; without it there are none), or the template in a file of its own, chat_template.jinja. NOT_FOUND: no tokenizer.json; IO; CORRUPT: not JSON, or it contradicts itself;
- * INVALID: it asks for something unknown. ret_error names the file. */
+ * the chat template; without it there are none), or the template in a file of its own, chat_template.jinja, which goes before.
+ * NOT_FOUND: no tokenizer.json; IO; CORRUPT: not JSON, or it contradicts itself; INVALID: it asks for something unknown. ret_error
+ * names the file. */
 enum status tokenizer_open(const char *directory, struct tokenizer **ret_tokenizer, char ret_error[TOKENIZER_ERROR_MAX]);
 /* The same from the texts of the two files; config may be NULL. */
 enum status tokenizer_open_texts(const char *json, size_t json_count, const char *config, size_t config_count,

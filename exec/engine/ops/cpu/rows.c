@@ -53,8 +53,8 @@ static void embed_row(struct dev *dev, const void *context, int32_t row)
     const struct embed_work *work = context;
     const struct weight *table = work->table;
 
-    dev->kernels->widen(work->x + (int64_t)row * table->in, table->dtype, table->data, (int64_t)work->batch->token[row] * table->stride,
-                        table->in);
+    dev->kernels->widen(work->x + (int64_t)row * table->in, table->dtype, table->data,
+                        (int64_t)batch_token(work->batch, row) * table->stride, table->in);
 }
 
 void cpu_embed(struct dev *dev, float *x, const struct weight *table, const struct batch *batch)

@@ -5,8 +5,7 @@
 #include <immintrin.h>
 
 #include "engine/device/dtype.h"
-
-#define VEC static inline __attribute__((always_inline))
+#include "engine/ops/cpu/unroll.h"
 
 typedef struct { __m256 low, high; } vec;
 typedef struct { __m256i low, high; } pairs;

@@ -5,8 +5,7 @@
 #include <immintrin.h>
 
 #include "engine/device/dtype.h"
-
-#define VEC static inline __attribute__((always_inline))
+#include "engine/ops/cpu/unroll.h"
 
 typedef __m512 vec;
 typedef __m512i pairs;
@@ -90,7 +89,9 @@ VEC vec vec_min(vec a, vec b)
 
 VEC vec vec_nearest(vec a)
 {
-    return _mm512_roundscale_ps(a, 0);
+    const vec shift = _mm512_set1_ps(12582912.0f); /* 1.5 * 2^23 */
+
+    return _mm512_sub_ps(_mm512_add_ps(a, shift), shift);
 }
 
 VEC vec vec_scale(vec a, vec n)
@@ -135,7 +136,7 @@ VEC void vec_sum4(float *to, vec a, vec b, vec c, vec d)
 
     all = vec_add(all, _mm512_permute_ps(all, 0x4e));
     all = vec_add(all, _mm512_permute_ps(all, 0xb1));
-    _mm512_mask_compressstoreu_ps(to, 0x1111, all);
+    _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, all)));
 }
 
 VEC vec vec_widen_bf16(const void *from)

@@ -5,8 +5,8 @@
 #define CPU_VEC_SCALAR_H
 
 #include "engine/device/dtype.h"
+#include "engine/ops/cpu/unroll.h"
 
-#define VEC static inline __attribute__((always_inline))
 #define EACH_LANE for (int i = 0; i < 16; i++)
 
 typedef struct { float lane[16]; } vec;

@@ -10,7 +10,7 @@ void ref_embed(struct dev *dev, float *x, const struct weight *table, const stru
     (void)dev;
     for (int32_t row = 0; row < batch->now->rows; row++)
         for (int32_t i = 0; i < table->in; i++)
-            x[(int64_t)row * table->in + i] = (float)weight_load(table, batch->token[row], i);
+            x[(int64_t)row * table->in + i] = (float)weight_load(table, batch_token(batch, row), i);
 }
 
 void ref_norm(struct dev *dev, act *y, float *x, const float *add, const struct weight *gain, float eps, const struct batch *batch)

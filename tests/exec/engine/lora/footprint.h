@@ -1,5 +1,5 @@
-/* shared/model/footprint.h and engine/ops/values.h both name the seven modules, in the same order but as two enums, so a file can see
- * only one of them; this one stands between. */
+/* shared/model/footprint.h and engine/ops/values.h both name the seven modules, in the same order but as two enums, so
+ * a file can see only one of them; this one stands between. */
 #ifndef TESTS_LORA_FOOTPRINT_H
 #define TESTS_LORA_FOOTPRINT_H
 

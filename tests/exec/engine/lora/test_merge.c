@@ -18,7 +18,8 @@ static struct opened open_both(const char *base, const char *adapter)
     struct opened both = {NULL, NULL};
     struct refusal refusal = {""};
 
-    if (model_open(base, &both.model, &refusal) != STATUS_OK || peft_open(adapter, &both.model->config, 64, &both.peft, &refusal) != STATUS_OK)
+    if (model_open(base, &both.model, &refusal) != STATUS_OK ||
+        peft_open(adapter, &both.model->config, 64, &both.peft, &refusal) != STATUS_OK)
         fail_msg("%s", refusal.text);
     return both;
 }
@@ -49,7 +50,9 @@ static void every_weight_is_w_plus_s_b_a(void **state)
         tiny_adapter(scratch_folder(&scratch, "lora"), &config, 5, 0x4b, 2, DTYPE_F32);
         scratch_folder(&scratch, "out");
         both = open_both(scratch_at(&scratch, "base"), scratch_at(&scratch, "lora"));
-        assert_int_equal(lora_merge(both.model, &both.peft->source, scratch_at(&scratch, "out/model.safetensors"), NULL, NULL, &refusal), STATUS_OK);
+        assert_int_equal(lora_merge(both.model, &both.peft->source, scratch_at(&scratch, "out/model.safetensors"), NULL,
+                                    NULL, &refusal),
+                         STATUS_OK);
         assert_int_equal(lora_merge_copy(scratch_at(&scratch, "base"), scratch_at(&scratch, "out"), &refusal), STATUS_OK);
         assert_int_equal(access(scratch_at(&scratch, "out/tokenizer.json"), F_OK), 0);
         assert_int_equal(model_open(scratch_at(&scratch, "out"), &merged, &refusal), STATUS_OK);
@@ -60,7 +63,8 @@ static void every_weight_is_w_plus_s_b_a(void **state)
 
                 assert_int_equal(got->dtype, dtype);
                 for (int32_t i = 0; i < weight->out * weight->in; i++) {
-                    double want = merged_value(lora_source_pair(&both.peft->source, layer, module), dtype, weight, i / weight->in, i % weight->in);
+                    double want = merged_value(lora_source_pair(&both.peft->source, layer, module), dtype, weight,
+                                               i / weight->in, i % weight->in);
                     uint32_t bits = 0;
 
                     dtype_store(dtype, want, &bits, 0);
@@ -68,7 +72,8 @@ static void every_weight_is_w_plus_s_b_a(void **state)
                 }
             }
         assert_memory_equal(merged->weights.embed.data, both.model->weights.embed.data, 288 * 24 * dtype_bytes(dtype));
-        assert_memory_equal(merged->weights.layer[1].qkv[0].bias, both.model->weights.layer[1].qkv[0].bias, 40 * dtype_bytes(dtype));
+        assert_memory_equal(merged->weights.layer[1].qkv[0].bias, both.model->weights.layer[1].qkv[0].bias,
+                            40 * dtype_bytes(dtype));
         model_close(merged);
         peft_close(both.peft);
         model_close(both.model);
@@ -102,8 +107,8 @@ static void a_merge_that_is_stopped_leaves_no_file(void **state)
     scratch_end(&scratch);
 }
 
-/* Both were reckoned in double and stored in f32, so at most the last place may differ: by the order of a sum. It is stated as one part
- * in 2^23 of the largest weight; what is seen is 0. */
+/* Both were reckoned in double and stored in f32, so at most the last place may differ: by the order of a sum. It is
+ * stated as one part in 2^23 of the largest weight; what is seen is 0. */
 static void the_reference_is_met(void **state)
 {
     const char *base = test_shared_path("models/stories260k");
@@ -123,7 +128,9 @@ static void the_reference_is_met(void **state)
     }
     scratch_begin(&scratch);
     both = open_both(base, robot);
-    assert_int_equal(lora_merge(both.model, &both.peft->source, scratch_at(&scratch, "model.safetensors"), NULL, NULL, &refusal), STATUS_OK);
+    assert_int_equal(
+        lora_merge(both.model, &both.peft->source, scratch_at(&scratch, "model.safetensors"), NULL, NULL, &refusal),
+        STATUS_OK);
     assert_int_equal(safetensors_map_model(scratch.path, &got, &refusal), STATUS_OK);
     assert_int_equal(safetensors_map_model(test_shared_path("models/adapters/robot-merged"), &want, &refusal), STATUS_OK);
     assert_int_equal(safetensors_count(got), safetensors_count(want));

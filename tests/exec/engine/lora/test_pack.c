@@ -52,8 +52,8 @@ static float rounded(enum mode mode, float value)
 }
 
 /* Each value of one pair, where the layout says; beyond the pair's rank zeros. */
-static void check_pair(const struct drawn *drawn, const struct dims *dims, enum mode mode, bool pairs, const unsigned char *layer_start,
-                       int32_t layer, enum lora_module module)
+static void check_pair(const struct drawn *drawn, const struct dims *dims, enum mode mode, bool pairs,
+                       const unsigned char *layer_start, int32_t layer, enum lora_module module)
 {
     const struct lora_pair *pair = lora_source_pair(&drawn->source, layer, module);
     const enum dtype dtype = mode == MODE_EXACT ? DTYPE_F32 : DTYPE_BF16;
@@ -70,7 +70,8 @@ static void check_pair(const struct drawn *drawn, const struct dims *dims, enum 
         bool real = pair->a != NULL && k < pair->rank;
 
         for (int32_t i = 0; i < in; i++) {
-            float got = dtype_load(dtype, layer_start + layout.a[lora_group_of(module)], (size_t)(before * padded + k) * (size_t)in + (size_t)i);
+            float got = dtype_load(dtype, layer_start + layout.a[lora_group_of(module)],
+                                   (size_t)(before * padded + k) * (size_t)in + (size_t)i);
 
             assert_true(got == (real ? rounded(mode, dtype_load(pair->a_dtype, pair->a, (size_t)(k * in + i))) : 0));
         }
@@ -78,7 +79,9 @@ static void check_pair(const struct drawn *drawn, const struct dims *dims, enum 
             size_t at = pairs ? (size_t)((k / 2 * out + o) * 2 + k % 2) : (size_t)(o * padded + k);
             float got = dtype_load(dtype, layer_start + layout.b[module], at);
 
-            assert_true(got == (real ? rounded(mode, dtype_load(pair->b_dtype, pair->b, (size_t)(o * pair->rank + k)) * pair->scale) : 0));
+            assert_true(got == (real ? rounded(mode, dtype_load(pair->b_dtype, pair->b, (size_t)(o * pair->rank + k)) *
+                                                         pair->scale)
+                                     : 0));
         }
     }
 }

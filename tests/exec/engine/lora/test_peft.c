@@ -62,7 +62,8 @@ static void write_tensors(struct made *made)
 {
     struct refusal refusal;
 
-    assert_int_equal(safetensors_write(scratch_at(&made->scratch, "adapter_model.safetensors"), made->tensor, made->count, NULL, NULL, &refusal),
+    assert_int_equal(safetensors_write(scratch_at(&made->scratch, "adapter_model.safetensors"), made->tensor,
+                                       made->count, NULL, NULL, &refusal),
                      STATUS_OK);
     made->count = 0;
 }
@@ -142,7 +143,9 @@ static void scales_and_ranks_follow_peft(void **state)
     assert_true(peft->rslora);
     peft_close(peft);
     /* A whole path, an ending, a regular expression; the first key that fits wins. */
-    peft = taken(&made, QV ", \"alpha_pattern\": {\"model.layers.1.self_attn.v_proj\": 8, \"v_proj\": 2, \"layers\\\\.[02].*q_proj\": 16}");
+    peft = taken(
+        &made, QV
+        ", \"alpha_pattern\": {\"model.layers.1.self_attn.v_proj\": 8, \"v_proj\": 2, \"layers\\\\.[02].*q_proj\": 16}");
     assert_true(lora_source_pair(&peft->source, 1, LORA_V)->scale == 2);
     assert_true(lora_source_pair(&peft->source, 0, LORA_V)->scale == 0.5f);
     assert_true(lora_source_pair(&peft->source, 2, LORA_Q)->scale == 4);
@@ -197,13 +200,17 @@ static void targets_are_matched_as_peft_does(void **state)
     add_pair(&made, 0, LORA_Q, 4);
     add_pair(&made, 2, LORA_Q, 4);
     write_tensors(&made);
-    peft = taken(&made, "\"r\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": [0, 2], \"layers_pattern\": [\"layers\"]");
+    peft = taken(
+        &made,
+        "\"r\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": [0, 2], \"layers_pattern\": [\"layers\"]");
     assert_int_equal(peft->layers_adapted, 2);
     assert_null(lora_source_pair(&peft->source, 1, LORA_Q)->a);
     peft_close(peft);
     expect_refused(&made, "\"r\": 4, \"target_modules\": [\"q_proj\"]", "layers.1.self_attn.q_proj.lora_A.weight is missing");
-    expect_refused(&made, "\"r\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": 2", "belongs to no module that adapter_config.json names");
-    expect_refused(&made, "\"r\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": [0, 3]", "there is no layer 3 in a model of 3");
+    expect_refused(&made, "\"r\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": 2",
+                   "belongs to no module that adapter_config.json names");
+    expect_refused(&made, "\"r\": 4, \"target_modules\": [\"q_proj\"], \"layers_to_transform\": [0, 3]",
+                   "there is no layer 3 in a model of 3");
     /* Without r and lora_alpha both are 8. */
     add_pair(&made, 1, LORA_DOWN, 8);
     write_tensors(&made);
@@ -331,7 +338,8 @@ static void f16_and_bf16_that_are_not_finite_are_found(void **state)
         if (cases[i].finite)
             peft_close(taken(&made, "\"r\": 4, \"target_modules\": [\"layers.0.self_attn.q_proj\"]"));
         else
-            expect_refused(&made, "\"r\": 4, \"target_modules\": [\"layers.0.self_attn.q_proj\"]", "lora_A.weight holds numbers that are not finite");
+            expect_refused(&made, "\"r\": 4, \"target_modules\": [\"layers.0.self_attn.q_proj\"]",
+                           "lora_A.weight holds numbers that are not finite");
     }
     scratch_end(&made.scratch);
 }
@@ -342,9 +350,10 @@ static void the_digest_is_that_of_the_effect(void **state)
     struct made made;
     struct peft *first;
     uint8_t digest[DIGEST_BYTES];
-    static const char *const same[] = {QV ", \"lora_dropout\": 0.5, \"task_type\": \"CAUSAL_LM\", \"inference_mode\": true",
-                                       "\"r\": 4, \"lora_alpha\": 6, \"target_modules\": \".*\\\\.[qv]_proj\"",
-                                       "\"r\": 4, \"lora_alpha\": 3, \"use_rslora\": true, \"target_modules\": [\"v_proj\", \"q_proj\"]"};
+    static const char *const same[] = {
+        QV ", \"lora_dropout\": 0.5, \"task_type\": \"CAUSAL_LM\", \"inference_mode\": true",
+        "\"r\": 4, \"lora_alpha\": 6, \"target_modules\": \".*\\\\.[qv]_proj\"",
+        "\"r\": 4, \"lora_alpha\": 3, \"use_rslora\": true, \"target_modules\": [\"v_proj\", \"q_proj\"]"};
 
     (void)state;
     made_begin(&made);
@@ -424,7 +433,9 @@ static void the_reference_adapters_are_taken_and_the_stranger_is_not(void **stat
         peft_close(peft);
     }
     peft = NULL;
-    assert_int_equal(peft_open(test_shared_path("models/adapters/third_party/gradience-tiny-lora"), &config, 64, &peft, &refusal), STATUS_INVALID);
+    assert_int_equal(
+        peft_open(test_shared_path("models/adapters/third_party/gradience-tiny-lora"), &config, 64, &peft, &refusal),
+        STATUS_INVALID);
     assert_null(peft);
     assert_non_null(strstr(refusal.text, "the field alpha"));
     assert_non_null(strstr(refusal.text, "c_attn is none of the modules of this model"));

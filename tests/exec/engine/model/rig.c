@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/lora/pack.h"
+#include "engine/lora/peft.h"
+
 struct engine engine_open(const struct engine_ask *ask)
 {
     struct engine engine = {0};
@@ -99,4 +102,24 @@ int32_t ids_of(const json_t *array, int32_t *ret_ids, int32_t max)
     for (int32_t i = 0; i < count; i++)
         ret_ids[i] = (int32_t)json_integer_value(json_array_get(array, (size_t)i));
     return count;
+}
+
+int64_t engine_adapter(struct engine *engine, const char *directory, int32_t slot, int64_t offset)
+{
+    struct refusal refusal = {{0}};
+    struct peft *peft;
+    int64_t bytes;
+    void *blob;
+
+    if (peft_open(directory, &engine->model->config, 64, &peft, &refusal) != STATUS_OK)
+        fail_msg("%s", refusal.text);
+    bytes = lora_pack_bytes(&peft->source, forward_dims(engine->forward), forward_mode(engine->forward));
+    blob = malloc((size_t)bytes);
+    lora_pack(&peft->source, forward_dims(engine->forward), forward_mode(engine->forward), forward_b_in_pairs(engine->forward), blob);
+    forward_put(engine->forward, offset, blob, bytes);
+    forward_slot(engine->forward, slot, &(struct lora_slot){.offset = offset, .rank = lora_rank_padded(peft->source.rank),
+                                                            .generation = 1, .modules = peft->source.modules});
+    free(blob);
+    peft_close(peft);
+    return offset + (bytes + 255) / 256 * 256;
 }

@@ -24,6 +24,8 @@ struct engine_ask {
 };
 struct engine engine_open(const struct engine_ask *ask);
 void engine_close(struct engine *engine);
+/* Reads, packs and puts an adapter into a slot; returns the offset that is free behind it. */
+int64_t engine_adapter(struct engine *engine, const char *directory, int32_t slot, int64_t offset);
 
 /* Log-probability of each id that follows in one sequence: ret[t] is that of ids[t + 1]; fed `chunk` tokens a step, the last of which is
  * asked for; so with chunk 1 all are filled, otherwise those at the end of a chunk, and the others are left alone. */

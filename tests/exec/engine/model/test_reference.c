@@ -156,6 +156,48 @@ static void fast_wants_a_bf16_base(void **context)
     model_close(model);
 }
 
+/* Greedy ids feed the next step where the device has them: the tokens that the host holds are never read. */
+static void greedy_ids_are_taken_from_the_device(void **context)
+{
+    static const int32_t prompts[3][4] = {{1, 403, 407, 261}, {1, 438, 310, 279}, {1, 320, 285, 357}};
+    static const int32_t wrong = 7;
+    struct engine engine = engine_open(
+        &(struct engine_ask){.directory = model_path(MODEL), .mode = -1, .kernels = kernel_set_best(), .threads = 1, .rows_max = 64});
+    int32_t want[3][24];
+    int32_t last[3];
+
+    (void)context;
+    for (int way = 0; way < 2; way++) {
+        for (int step = 0; step < 24; step++) {
+            struct forward_part parts[3];
+            int32_t blocks[3][8];
+
+            /* In another order each step, so that outputs are not where they were. */
+            for (int i = 0; i < 3; i++) {
+                int who = (i + step) % 3;
+
+                for (int b = 0; b < 8; b++)
+                    blocks[i][b] = 1 + who * 8 + b;
+                parts[i] = (struct forward_part){.tokens = step == 0 ? prompts[who] : way == 0 ? &last[who] : &wrong,
+                                                 .blocks = blocks[i], .rows = step == 0 ? 4 : 1, .before = step == 0 ? 0 : 3 + step,
+                                                 .slot = SEGMENT_NONE, .wants_output = true,
+                                                 .follows = step == 0 || way == 0 ? 0 : (who - (step - 1) % 3 + 3) % 3 + 1};
+            }
+            forward_step(engine.forward, parts, 3);
+            for (int i = 0; i < 3; i++) {
+                int who = (i + step) % 3;
+                int32_t id = forward_output(engine.forward, i).ids[0];
+
+                if (way == 0)
+                    want[who][step] = last[who] = id;
+                else
+                    assert_int_equal(id, want[who][step]);
+            }
+        }
+    }
+    engine_close(&engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +206,7 @@ int main(void)
         cmocka_unit_test(bf16_weights_exactly),
         cmocka_unit_test(bf16_fast_stays_near_exact),
         cmocka_unit_test(fast_wants_a_bf16_base),
+        cmocka_unit_test(greedy_ids_are_taken_from_the_device),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,9 +60,11 @@ static void every_family_opens_with_all_its_weights(void **state)
         assert_true((model->weights.head.data == model->weights.embed.data) == config.tied_head);
         assert_int_equal(model->weights.head.out, 288);
         assert_ptr_equal(model_linear(model, 2, LORA_UP), &layer->gate_up[1]);
-        assert_ptr_equal(model_linear(model, 2, LORA_UP)->data, safetensors_find(model->files, "model.layers.2.mlp.up_proj.weight")->data);
+        assert_ptr_equal(model_linear(model, 2, LORA_UP)->data,
+                         safetensors_find(model->files, "model.layers.2.mlp.up_proj.weight")->data);
         assert_ptr_equal(layer->attn_norm.data, safetensors_find(model->files, "model.layers.2.input_layernorm.weight")->data);
-        assert_ptr_equal(layer->mlp_norm.data, safetensors_find(model->files, "model.layers.2.post_attention_layernorm.weight")->data);
+        assert_ptr_equal(layer->mlp_norm.data,
+                         safetensors_find(model->files, "model.layers.2.post_attention_layernorm.weight")->data);
         model_close(model);
         scratch_end(&scratch);
     }
@@ -120,15 +122,22 @@ static void write_with(struct scratch *scratch, const struct tensor *more, const
             tensors[count++] = *safetensors_at(model->files, i);
     if (more != NULL)
         tensors[count++] = *more;
-    assert_int_equal(safetensors_write(scratch_at(scratch, "changed/model.safetensors"), tensors, count, NULL, NULL, &refusal), STATUS_OK);
+    assert_int_equal(
+        safetensors_write(scratch_at(scratch, "changed/model.safetensors"), tensors, count, NULL, NULL, &refusal),
+        STATUS_OK);
     model_close(model);
 }
 
 static void surplus_and_missing_tensors_are_named(void **state)
 {
     static const int32_t numbers[24];
-    const struct tensor inverse = {.name = "model.layers.0.self_attn.rotary_emb.inv_freq", .data = numbers, .type = TENSOR_F32, .dims = 1, .shape = {5}};
-    const struct tensor strange = {.name = "model.layers.0.self_attn.q_proj.bias", .data = numbers, .type = TENSOR_F32, .dims = 1, .shape = {24}};
+    const struct tensor inverse = {.name = "model.layers.0.self_attn.rotary_emb.inv_freq",
+                                   .data = numbers,
+                                   .type = TENSOR_F32,
+                                   .dims = 1,
+                                   .shape = {5}};
+    const struct tensor strange = {
+        .name = "model.layers.0.self_attn.q_proj.bias", .data = numbers, .type = TENSOR_F32, .dims = 1, .shape = {24}};
     const struct tensor integers = {.name = "model.norm.weight", .data = numbers, .type = TENSOR_I32, .dims = 1, .shape = {24}};
     struct scratch scratch;
     struct model_config config = tiny_config(FAMILY_LLAMA);
@@ -188,8 +197,11 @@ static void random_models_depend_on_the_seed_alone(void **state)
 
 static void presets_have_the_size_of_their_names(void **state)
 {
-    static const struct { const char *name; uint64_t least, most; } sizes[] = {
-        {"15m", 15000000, 16000000}, {"110m", 105000000, 115000000}, {"250m", 250000000, 260000000}, {"1b", 1050000000, 1150000000}};
+    static const struct { const char *name; uint64_t least, most;
+    } sizes[] = {{"15m", 15000000, 16000000},
+                 {"110m", 105000000, 115000000},
+                 {"250m", 250000000, 260000000},
+                 {"1b", 1050000000, 1150000000}};
     struct model_config config;
 
     (void)state;

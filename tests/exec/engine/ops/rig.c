@@ -215,7 +215,7 @@ void rig_spoil(struct rig *rig)
 
 static void segment_add(struct rig *rig, int32_t row, int32_t rows, int32_t slot, bool hole)
 {
-    struct segment *last = &rig->segment[rig->now.segments - 1];
+    struct segment *last = &rig->segment[rig->now.segments > 0 ? rig->now.segments - 1 : 0];
 
     if (slot == SEGMENT_NONE)
         return;

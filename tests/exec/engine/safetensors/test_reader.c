@@ -36,7 +36,8 @@ static void expect_refused(const struct made *made, const struct safetensors_lim
     struct refusal refusal = {""};
     struct safetensors *file = NULL;
 
-    assert_int_equal(safetensors_parse(made->bytes, (int64_t)made->count, "f.safetensors", limits, &file, &refusal), STATUS_INVALID);
+    assert_int_equal(safetensors_parse(made->bytes, (int64_t)made->count, "f.safetensors", limits, &file, &refusal),
+                     STATUS_INVALID);
     assert_null(file);
     if (strstr(refusal.text, why) == NULL)
         fail_msg("expected \"%s\" in: %s", why, refusal.text);
@@ -57,9 +58,11 @@ static struct safetensors *expect_taken(const struct made *made, const struct sa
 
 static void a_file_in_any_order_of_keys_at_any_alignment_is_read(void **state)
 {
-    struct made made = make("{\"z.w\":{\"shape\":[2],\"data_offsets\":[1,9],\"dtype\":\"F32\"},\"__metadata__\":{\"format\":\"pt\"},"
-                            "\"b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},"
-                            "\"empty\":{\"dtype\":\"I64\",\"shape\":[0,5],\"data_offsets\":[9,9]}} \n ", 9);
+    struct made made =
+        make("{\"z.w\":{\"shape\":[2],\"data_offsets\":[1,9],\"dtype\":\"F32\"},\"__metadata__\":{\"format\":\"pt\"},"
+             "\"b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},"
+             "\"empty\":{\"dtype\":\"I64\",\"shape\":[0,5],\"data_offsets\":[9,9]}} \n ",
+             9);
     struct safetensors *file = expect_taken(&made, &safetensors_limits_base);
     const struct tensor *tensor = safetensors_find(file, "z.w");
     char text[TENSOR_SHAPE_TEXT_MAX];
@@ -104,8 +107,10 @@ static void every_rule_that_is_broken_is_named(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "whole number"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "whole number"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "9 dimensions"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "larger than any memory"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0, "larger than any memory"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+         "larger than any memory"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0,
+         "larger than any memory"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,0]}}", 0, "not JSON"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "not two whole numbers"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,4]}}", 4, "not two whole numbers"},
@@ -116,9 +121,12 @@ static void every_rule_that_is_broken_is_named(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "needs 8 bytes"},
         {"{" A "}", 25, "1 bytes follow"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "leave a hole"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}", 5, "hole"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3, "overlap"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2, "overlap"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}",
+         5, "hole"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+         3, "overlap"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}",
+         2, "overlap"},
         {"{\"../a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "parts between dots"},
         {"{\"a..b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "parts between dots"},
         {"{\"a\\u001b[1m\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "parts between dots"},

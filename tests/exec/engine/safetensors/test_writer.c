@@ -50,7 +50,9 @@ static void what_is_written_is_read_again(void **state)
     (void)state;
     scratch_begin(&scratch);
     scratch_text(&scratch, "w.safetensors", "what was there before");
-    assert_int_equal(safetensors_write(scratch_at(&scratch, "w.safetensors"), tensors, 4, fill_with_places, &calls, &refusal), STATUS_OK);
+    assert_int_equal(
+        safetensors_write(scratch_at(&scratch, "w.safetensors"), tensors, 4, fill_with_places, &calls, &refusal),
+        STATUS_OK);
     assert_int_equal(entries_of(scratch.path), 1);
     assert_int_equal(safetensors_map(scratch_at(&scratch, "w.safetensors"), &safetensors_limits_base, &file, &refusal), STATUS_OK);
     assert_int_equal(safetensors_count(file), 4);
@@ -171,11 +173,14 @@ static void an_index_that_lies_is_refused(void **state)
         {"{\"weight_map\": {\"a\": 4}}", "not the name of"},
         {"{\"weight_map\": {\"a\": \"s-3.safetensors\"}}", "no such file"},
         {"{\"weight_map\": {\"a\": \"s-1.safetensors\"}}", "holds tensor b, which"},
-        {"{\"weight_map\": {\"a\": \"s-1.safetensors\", \"b\": \"s-2.safetensors\", \"c\": \"s-2.safetensors\"}}", "places in s-2"},
+        {"{\"weight_map\": {\"a\": \"s-1.safetensors\", \"b\": \"s-2.safetensors\", \"c\": \"s-2.safetensors\"}}",
+         "places in s-2"},
         {"{\"weight_map\": {\"a\": \"s-1.safetensors\", \"b\": \"s-1.safetensors\", \"c\": \"s-2.safetensors\", \"d\": \"s-2.safetensors\", "
-         "\"e\": \"s-2.safetensors\"}}", "places tensor e in s-2.safetensors, which does not hold it"},
+         "\"e\": \"s-2.safetensors\"}}",
+         "places tensor e in s-2.safetensors, which does not hold it"},
         {"{\"metadata\": {\"total_size\": 47}, \"weight_map\": {\"a\": \"s-1.safetensors\", \"b\": \"s-1.safetensors\", "
-         "\"c\": \"s-2.safetensors\", \"d\": \"s-2.safetensors\"}}", "total_size is not the 48 bytes"},
+         "\"c\": \"s-2.safetensors\", \"d\": \"s-2.safetensors\"}}",
+         "total_size is not the 48 bytes"},
     };
     struct scratch scratch;
 

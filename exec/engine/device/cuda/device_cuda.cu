@@ -1,0 +1,420 @@
+/* The CUDA device: streams for lanes, events for marks, captured graphs, and weights copied with rows padded to 128
+ * bytes. What kernels need for a batch of the largest size is reserved when it opens, so that no op asks for memory. An
+ * error of CUDA stops the program: after one, nothing on the device can be trusted. */
+#include "engine/device/cuda/device_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/ops/cuda/cuda_ops.h"
+
+#define ROW_ALIGN_BYTES 128
+#define CHUNK_BYTES_MAX ((size_t)512 << 20)
+#define CHUNK_BYTES_LEAST ((size_t)1 << 20)
+/* Larger puts go to the driver, which takes pageable bytes before it returns. */
+#define STAGED_PUT_BYTES ((size_t)64 << 10)
+#define GRAPHS_MAX 256
+
+struct dev_memory {
+    struct dev_memory *next;
+    char *data;
+    size_t bytes, used;
+};
+
+void cuda_must(cudaError_t error, const char *what, const char *file, int line)
+{
+    char text[256];
+
+    if (error == cudaSuccess)
+        return;
+    snprintf(text, sizeof(text), "%s: %s, %s", what, cudaGetErrorName(error), cudaGetErrorString(error));
+    check_failed(text, file, line);
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+static bool config_fits(const struct dev_config *config, char *ret_error, size_t error_bytes)
+{
+    const struct dims *dims = &config->dims;
+    const char *reason = NULL;
+
+    if (config->ranks != NULL)
+        reason = "one GPU a model: tensor parallel ranks on CUDA are not there yet";
+    else if (config->trains)
+        reason = "CUDA serves; the way back through a model is the CPU's alone";
+    else if (dims->kv_heads < 1 || dims->heads % dims->kv_heads != 0)
+        reason = "heads are no multiple of kv heads";
+    else if (dims->head_dim % 2 != 0 || dims->head_dim > 256)
+        reason = "the head size is odd, or above 256";
+    else if (config->lora_rank_max % LORA_RANK_STEP != 0 || config->lora_rank_max > LORA_RANK_MAX)
+        reason = "lora_rank_max is no multiple of 16, or above 256";
+    else if (config->rows_max < 1 || config->positions_max < 1)
+        reason = "rows_max or positions_max is below 1";
+    if (reason != NULL)
+        snprintf(ret_error, error_bytes, "%s", reason);
+    return reason == NULL;
+}
+
+static bool gpu_fits(char *ret_error, size_t error_bytes)
+{
+    int count = 0, major = 0, minor = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+
+    if (error != cudaSuccess || count == 0) {
+        snprintf(ret_error, error_bytes, "no usable GPU: %s", error != cudaSuccess ? cudaGetErrorName(error) : "none is there");
+        return false;
+    }
+    MUST(cudaSetDevice(0));
+    MUST(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+    MUST(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+    if (major < 8) {
+        snprintf(ret_error, error_bytes, "the GPU is sm_%d%d, below sm_80", major, minor);
+        return false;
+    }
+    return true;
+}
+
+/* False when there is no room. */
+static bool scratch_reserve(struct dev *dev)
+{
+    const struct dev_config *config = &dev->config;
+    const struct dims *dims = &config->dims;
+    int64_t items, item_bytes;
+    size_t u_bytes, gathered_bytes;
+
+    dev->attend_splits = div_up(config->positions_max, ATTEND_SPLIT_KEYS);
+    item_bytes = (int64_t)dims->heads * dev->attend_splits * dims->head_dim * 4;
+    items = ATTEND_SCRATCH_BYTES / item_bytes;
+    dev->attend_items = (int32_t)min_i64(items > 0 ? items : 1, config->rows_max);
+    dev->u_width = 3 * config->lora_rank_max;
+    u_bytes = (size_t)SHRINK_SPLITS_MAX * (size_t)config->rows_max * (size_t)dev->u_width * 4;
+    gathered_bytes = (size_t)config->outputs_max * (size_t)dims->hidden * act_bytes(config->mode);
+    return cudaMalloc((void **)&dev->attend_o, (size_t)(dev->attend_items * item_bytes)) == cudaSuccess &&
+           cudaMalloc((void **)&dev->attend_ml, (size_t)dev->attend_items * (size_t)(dims->heads * dev->attend_splits) * 8) == cudaSuccess &&
+           cudaMalloc((void **)&dev->lora_u, u_bytes > 0 ? u_bytes : 256) == cudaSuccess &&
+           cudaMalloc(&dev->gathered, gathered_bytes > 0 ? gathered_bytes : 256) == cudaSuccess &&
+           cudaMalloc((void **)&dev->bounce, BOUNCE_BYTES) == cudaSuccess &&
+           cudaMalloc(&dev->blas_workspace, BLAS_WORKSPACE_BYTES) == cudaSuccess;
+}
+
+static void cuda_close(struct dev *dev)
+{
+    struct dev_memory *lists[3] = {dev->matrices, dev->vectors, dev->reserved};
+
+    for (int lane = 0; lane < LANE_COUNT; lane++)
+        MUST(cudaStreamSynchronize(dev->lane[lane]));
+    for (struct dev_memory *list : lists) {
+        while (list != NULL) {
+            struct dev_memory *next = list->next;
+
+            MUST(cudaFree(list->data));
+            free(list);
+            list = next;
+        }
+    }
+    for (uint32_t i = 0; i < dev->graphs; i++)
+        MUST(cudaGraphExecDestroy(dev->graph[i]));
+    free(dev->graph);
+    if (dev->blas != NULL)
+        cublasDestroy(dev->blas);
+    MUST(cudaFree(dev->attend_o));
+    MUST(cudaFree(dev->attend_ml));
+    MUST(cudaFree(dev->lora_u));
+    MUST(cudaFree(dev->gathered));
+    MUST(cudaFree(dev->bounce));
+    MUST(cudaFree(dev->blas_workspace));
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        for (int i = 0; i < MARKS_KEPT; i++)
+            MUST(cudaEventDestroy(dev->mark[lane][i]));
+        MUST(cudaFreeHost(dev->staged[lane]));
+        MUST(cudaStreamDestroy(dev->lane[lane]));
+    }
+    MUST(cudaEventDestroy(dev->fork));
+    MUST(cudaEventDestroy(dev->join));
+    MUST(cudaStreamDestroy(dev->side));
+    free(dev);
+}
+
+static struct dev *cuda_open(const struct dev_config *config, char *ret_error, size_t error_bytes)
+{
+    struct dev *dev;
+
+    if (!config_fits(config, ret_error, error_bytes) || !gpu_fits(ret_error, error_bytes))
+        return NULL;
+    dev = (struct dev *)calloc(1, sizeof(*dev));
+    check(dev != NULL);
+    dev->config = *config;
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        MUST(cudaStreamCreateWithFlags(&dev->lane[lane], cudaStreamNonBlocking));
+        MUST(cudaMallocHost((void **)&dev->staged[lane], STAGE_BYTES));
+        for (int i = 0; i < MARKS_KEPT; i++)
+            MUST(cudaEventCreateWithFlags(&dev->mark[lane][i], cudaEventDisableTiming));
+    }
+    MUST(cudaStreamCreateWithFlags(&dev->side, cudaStreamNonBlocking));
+    MUST(cudaEventCreateWithFlags(&dev->fork, cudaEventDisableTiming));
+    MUST(cudaEventCreateWithFlags(&dev->join, cudaEventDisableTiming));
+    dev->graph = (cudaGraphExec_t *)calloc(GRAPHS_MAX, sizeof(cudaGraphExec_t));
+    check(dev->graph != NULL);
+    if (!scratch_reserve(dev)) {
+        snprintf(ret_error, error_bytes, "no room on the GPU for the scratch of %d rows", (int)config->rows_max);
+        (void)cudaGetLastError();
+        cuda_close(dev);
+        return NULL;
+    }
+    if (config->mode == MODE_FAST && !config->deterministic) {
+        if (cublasCreate(&dev->blas) != CUBLAS_STATUS_SUCCESS || cublasSetStream(dev->blas, dev->lane[LANE_COMPUTE]) != CUBLAS_STATUS_SUCCESS ||
+            cublasSetWorkspace(dev->blas, dev->blas_workspace, BLAS_WORKSPACE_BYTES) != CUBLAS_STATUS_SUCCESS) {
+            snprintf(ret_error, error_bytes, "cuBLAS does not start");
+            cuda_close(dev);
+            return NULL;
+        }
+    }
+    cuda_gemm_setup();
+    cuda_lora_setup();
+    cuda_attend_rows_setup();
+    cuda_attend_prefill_setup();
+    return dev;
+}
+
+static const struct ops *cuda_ops(const struct dev *)
+{
+    static const struct ops ops = {
+#define X(name) cuda_##name,
+        OPS(X)
+#undef X
+    };
+
+    return &ops;
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+/* One more piece at the head of a list; false: no room. */
+static bool memory_take(struct dev_memory **list, size_t bytes)
+{
+    struct dev_memory *piece = (struct dev_memory *)calloc(1, sizeof(*piece));
+
+    check(piece != NULL);
+    if (cudaMalloc((void **)&piece->data, bytes) != cudaSuccess) {
+        (void)cudaGetLastError();
+        free(piece);
+        return false;
+    }
+    piece->bytes = bytes;
+    piece->next = *list;
+    *list = piece;
+    return true;
+}
+
+static void *cuda_reserve(struct dev *dev, size_t bytes)
+{
+    if (!memory_take(&dev->reserved, bytes > 0 ? bytes : 1))
+        return NULL;
+    MUST(cudaMemsetAsync(dev->reserved->data, 0, bytes, dev->lane[LANE_COMPUTE]));
+    MUST(cudaStreamSynchronize(dev->lane[LANE_COMPUTE]));
+    return dev->reserved->data;
+}
+
+static void cuda_release(struct dev *dev, void *memory)
+{
+    struct dev_memory **at = &dev->reserved, *piece;
+
+    if (memory == NULL)
+        return;
+    while (*at != NULL && (*at)->data != memory)
+        at = &(*at)->next;
+    check(*at != NULL);
+    piece = *at;
+    *at = piece->next;
+    for (int lane = 0; lane < LANE_COUNT; lane++)
+        MUST(cudaStreamSynchronize(dev->lane[lane]));
+    MUST(cudaFree(piece->data));
+    free(piece);
+}
+
+/* The host's bytes are taken before this returns: small ones into pinned memory, of which a lane's part is filled from
+ * the front again once the lane has caught up. */
+static void cuda_put(struct dev *dev, enum lane lane, void *to_device, const void *host, size_t bytes)
+{
+    const void *from = host;
+
+    if (bytes <= STAGED_PUT_BYTES) {
+        if (dev->staged_at[lane] + bytes > STAGE_BYTES) {
+            MUST(cudaStreamSynchronize(dev->lane[lane]));
+            dev->staged_at[lane] = 0;
+        }
+        from = memcpy(dev->staged[lane] + dev->staged_at[lane], host, bytes);
+        dev->staged_at[lane] += bytes;
+    }
+    MUST(cudaMemcpyAsync(to_device, from, bytes, cudaMemcpyHostToDevice, dev->lane[lane]));
+}
+
+static void cuda_get(struct dev *dev, enum lane lane, void *host, const void *from_device, size_t bytes)
+{
+    MUST(cudaMemcpyAsync(host, from_device, bytes, cudaMemcpyDeviceToHost, dev->lane[lane]));
+}
+
+/* Onto itself: by way of other memory, a piece at a time, from the end that is not yet overwritten. */
+static void cuda_move(struct dev *dev, enum lane lane, void *to, const void *from, size_t bytes)
+{
+    char *target = (char *)to;
+    const char *source = (const char *)from;
+    bool overlap = target < source + bytes && source < target + bytes;
+    size_t done = 0;
+
+    if (!overlap) {
+        MUST(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, dev->lane[lane]));
+        return;
+    }
+    while (done < bytes) {
+        size_t piece = bytes - done < BOUNCE_BYTES ? bytes - done : BOUNCE_BYTES;
+        size_t at = target < source ? done : bytes - done - piece;
+
+        MUST(cudaMemcpyAsync(dev->bounce, source + at, piece, cudaMemcpyDeviceToDevice, dev->lane[lane]));
+        MUST(cudaMemcpyAsync(target + at, dev->bounce, piece, cudaMemcpyDeviceToDevice, dev->lane[lane]));
+        done += piece;
+    }
+}
+
+/* Weights of one kind lie one behind the other, so that those that share an input and are asked for in turn adjoin.
+ * NULL: no room. */
+static void *chunk_take(struct dev_memory **list, size_t bytes)
+{
+    struct dev_memory *chunk = *list;
+    size_t chunk_bytes = bytes * 16;
+
+    if (chunk == NULL || chunk->used + bytes > chunk->bytes) {
+        if (chunk_bytes > CHUNK_BYTES_MAX)
+            chunk_bytes = CHUNK_BYTES_MAX;
+        if (chunk_bytes < CHUNK_BYTES_LEAST)
+            chunk_bytes = CHUNK_BYTES_LEAST;
+        if (chunk_bytes < bytes)
+            chunk_bytes = bytes;
+        if (!memory_take(list, chunk_bytes))
+            return NULL;
+        chunk = *list;
+    }
+    chunk->used += bytes;
+    return chunk->data + chunk->used - bytes;
+}
+
+static size_t aligned_bytes(size_t bytes)
+{
+    return (bytes + ROW_ALIGN_BYTES - 1) / ROW_ALIGN_BYTES * ROW_ALIGN_BYTES;
+}
+
+/* A matrix in fast mode is bf16: the GEMMs read it as it lies. Vectors may be anything. */
+static enum status cuda_weight(struct dev *dev, const struct weight *file, struct weight *ret_weight)
+{
+    size_t size = dtype_bytes(file->dtype), row_bytes = (size_t)file->in * size;
+    bool is_matrix = file->out > 1 && file->in > 1;
+    size_t pitch = is_matrix ? aligned_bytes(row_bytes) : row_bytes;
+    size_t bytes = aligned_bytes((size_t)file->out * pitch), bias_bytes = (size_t)file->out * size;
+    cudaStream_t stream = dev->lane[LANE_COMPUTE];
+    struct weight weight = *file;
+    void *data, *bias = NULL;
+
+    if (file->data == NULL) {
+        *ret_weight = weight;
+        return STATUS_OK;
+    }
+    if (file->scales != NULL || (is_matrix && is_fast(dev) && file->dtype != DTYPE_BF16))
+        return STATUS_INVALID;
+    data = chunk_take(is_matrix ? &dev->matrices : &dev->vectors, bytes);
+    if (file->bias != NULL)
+        bias = chunk_take(&dev->vectors, aligned_bytes(bias_bytes));
+    if (data == NULL || (file->bias != NULL && bias == NULL))
+        return STATUS_FULL;
+    MUST(cudaMemsetAsync(data, 0, bytes, stream));
+    MUST(cudaMemcpy2DAsync(data, pitch, file->data, (size_t)file->stride * size, row_bytes, (size_t)file->out, cudaMemcpyHostToDevice, stream));
+    if (bias != NULL)
+        MUST(cudaMemcpyAsync(bias, file->bias, bias_bytes, cudaMemcpyHostToDevice, stream));
+    MUST(cudaStreamSynchronize(stream));
+    weight.data = data;
+    weight.bias = bias;
+    weight.stride = (int32_t)(pitch / size);
+    *ret_weight = weight;
+    return STATUS_OK;
+}
+
+/* --- order -------------------------------------------------------------------------------------------------------- */
+/* A mark is its number on its lane and the lane. An event is used again after MARKS_KEPT marks: whoever asks for one
+ * that old waits for a later one. */
+static cudaEvent_t event_of(const struct dev *dev, uint64_t mark)
+{
+    return dev->mark[mark % LANE_COUNT][mark / LANE_COUNT % MARKS_KEPT];
+}
+
+static uint64_t cuda_mark(struct dev *dev, enum lane lane)
+{
+    uint64_t mark = ++dev->marks[lane] * LANE_COUNT + lane;
+
+    MUST(cudaEventRecord(event_of(dev, mark), dev->lane[lane]));
+    return mark;
+}
+
+static void cuda_wait(struct dev *dev, enum lane lane, uint64_t mark)
+{
+    MUST(cudaStreamWaitEvent(dev->lane[lane], event_of(dev, mark), 0));
+}
+
+static bool cuda_passed(struct dev *dev, uint64_t mark)
+{
+    cudaError_t error = cudaEventQuery(event_of(dev, mark));
+
+    if (error == cudaErrorNotReady)
+        return false;
+    MUST(error);
+    return true;
+}
+
+static void cuda_finish(struct dev *dev, enum lane lane)
+{
+    MUST(cudaStreamSynchronize(dev->lane[lane]));
+}
+
+static void cuda_record(struct dev *dev)
+{
+    check(!dev->recording);
+    dev->recording = true;
+    MUST(cudaStreamBeginCapture(dev->lane[LANE_COMPUTE], cudaStreamCaptureModeThreadLocal));
+}
+
+static uint32_t cuda_recorded(struct dev *dev)
+{
+    cudaGraph_t graph = NULL;
+
+    check(dev->recording);
+    check(dev->graphs < GRAPHS_MAX);
+    dev->recording = false;
+    MUST(cudaStreamEndCapture(dev->lane[LANE_COMPUTE], &graph));
+    MUST(cudaGraphInstantiate(&dev->graph[dev->graphs], graph, 0));
+    MUST(cudaGraphDestroy(graph));
+    return ++dev->graphs;
+}
+
+static void cuda_replay(struct dev *dev, uint32_t graph)
+{
+    check(graph >= 1 && graph <= dev->graphs);
+    MUST(cudaGraphLaunch(dev->graph[graph - 1], dev->lane[LANE_COMPUTE]));
+}
+
+extern const struct device device_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .ops = cuda_ops,
+    .reserve = cuda_reserve,
+    .release = cuda_release,
+    .put = cuda_put,
+    .get = cuda_get,
+    .move = cuda_move,
+    .mark = cuda_mark,
+    .wait = cuda_wait,
+    .passed = cuda_passed,
+    .finish = cuda_finish,
+    .weight = cuda_weight,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .replay = cuda_replay,
+    .b_in_pairs = false,
+    .train_ops = NULL,
+};

@@ -1,0 +1,34 @@
+/* The CUDA device lies in a library of its own, libberth-cuda.so, so that berth-exec starts where there is neither CUDA
+ * nor a GPU. */
+#ifndef DEVICE_CUDA_LOAD_H
+#define DEVICE_CUDA_LOAD_H
+
+#include "engine/device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What both sides must have been built with; CUDA_TERMS_VERSION grows when values.h, ops.h or device.h change their
+ * meaning. */
+#define CUDA_TERMS_VERSION 1
+struct cuda_terms { uint32_t version, device_bytes, ops_bytes, config_bytes, batch_bytes, zero; };
+#define CUDA_TERMS                                                                                                        \
+    {CUDA_TERMS_VERSION, (uint32_t)sizeof(struct device), (uint32_t)sizeof(struct ops), (uint32_t)sizeof(struct dev_config), \
+     (uint32_t)sizeof(struct batch), 0}
+
+typedef void cuda_failed(const char *condition, const char *file, int line);
+/* The library's one symbol, "berth_cuda_entry"; NULL when the terms differ. `failed` must not return. */
+typedef const struct device *cuda_entry(const struct cuda_terms *terms, cuda_failed *failed);
+
+/* Loads it from BERTH_CUDA_LIBRARY, or from ../lib beside this program's real folder; it stays loaded. NULL: ret_error
+ * says why. That there is a GPU which will do shows only when the device is opened. */
+const struct device *cuda_load(char *ret_error, size_t error_bytes);
+/* Whether it loads and a device opens; if not, ret_error says why. */
+bool cuda_runs_here(char *ret_error, size_t error_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
