@@ -392,7 +392,7 @@ static int64_t parts_list(struct back_work *work, const struct lora *lora, const
                     .rank = slot->rank,
                     .weight = i,
                     .column = work->column[i],
-                    .u_column = present++ * slot->rank,
+                    .u_column = present * slot->rank,
                 };
                 check(part->grad.rank <= slot->rank);
                 *first += pieces(segment->rows, BACK_ROWS);
@@ -400,6 +400,7 @@ static int64_t parts_list(struct back_work *work, const struct lora *lora, const
                 *second = part->b_task + (part->grad.a == NULL ? 0 : pieces(work->w[i].out, GRAD_COLUMNS));
                 cost += 3 * (int64_t)segment->rows * slot->rank * (work->in + work->w[i].out);
                 work->parts++;
+                present++;
             }
             i++;
         }

@@ -6,7 +6,7 @@
 
 #include "rig.h"
 
-enum { STEPS = 3, JOBS = 3 };
+enum { STEPS = 2, JOBS = 3 };
 
 /* What a run leaves of one job. */
 struct left {
@@ -16,7 +16,7 @@ struct left {
 };
 
 static const struct tiny tiny = {
-    .dims = {.hidden = 40, .heads = 6, .kv_heads = 2, .head_dim = 12, .ffn = 56, .vocabulary = 270, .layers = 3}, .normed_heads = true,
+    .dims = {.hidden = 40, .heads = 6, .kv_heads = 2, .head_dim = 12, .ffn = 40, .vocabulary = 90, .layers = 2}, .normed_heads = true,
     .dtype = DTYPE_BF16};
 
 struct world {
@@ -138,6 +138,10 @@ static void a_job_learns_the_same_beside_others(void **state)
 
 static void levels_and_threads_change_no_bit(void **state)
 {
+    static const struct {
+        enum recompute recompute;
+        uint32_t threads;
+    } ways[] = {{RECOMPUTE_PARTIAL, 1}, {RECOMPUTE_LAYER, 2}, {RECOMPUTE_NONE, 3}};
     static struct world world;
 
     (void)state;
@@ -148,18 +152,17 @@ static void levels_and_threads_change_no_bit(void **state)
             struct left expected[JOBS] = {{0}};
 
             train(&world, &config, 7, expected);
-            for (enum recompute recompute = 0; recompute < RECOMPUTE_COUNT; recompute++)
-                for (uint32_t threads = 1; threads <= 3; threads++) {
-                    struct left found[JOBS] = {{0}};
-                    char what[64];
+            for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
+                struct left found[JOBS] = {{0}};
+                char what[64];
 
-                    config = config_of(mode, set, threads, recompute);
-                    snprintf(what, sizeof(what), "%s, %u threads", recompute_name(recompute), threads);
-                    train(&world, &config, 7, found);
-                    for (int32_t job = 0; job < JOBS; job++)
-                        expect_same(&expected[job], &found[job], job, what, set);
-                    left_free(found);
-                }
+                config = config_of(mode, set, ways[i].threads, ways[i].recompute);
+                snprintf(what, sizeof(what), "%s, %u threads", recompute_name(ways[i].recompute), ways[i].threads);
+                train(&world, &config, 7, found);
+                for (int32_t job = 0; job < JOBS; job++)
+                    expect_same(&expected[job], &found[job], job, what, set);
+                left_free(found);
+            }
             left_free(expected);
         }
     world_close(&world);
