@@ -104,6 +104,7 @@ int cmd_server(int argc, char **argv)
 
     worker_config_init(&config);
     config.threads = worker_threads_here();
+    worker_choose_device(&config);
     while (code == EXIT_OK && (option = options_next(&options, &value)) != OPTION_END) {
         switch (option) {
         case OPTION_model:

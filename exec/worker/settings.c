@@ -1,7 +1,10 @@
 #include "worker/settings.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "engine/device/cuda_load.h"
 
 uint32_t worker_threads_here(void)
 {
@@ -59,6 +62,35 @@ static enum status read_mode(struct worker_config *config, const struct options 
     return STATUS_INVALID;
 }
 
+void worker_choose_device(struct worker_config *config)
+{
+    char why[256];
+
+    if (cuda_runs_here(why, sizeof(why)))
+        config->device = cuda_load(why, sizeof(why));
+}
+
+static enum status read_device(struct worker_config *config, const struct options *options, uint32_t option, const char *value)
+{
+    char why[256];
+
+    if (strcmp(value, "auto") == 0)
+        return STATUS_OK;
+    config->device = &device_cpu;
+    if (strcmp(value, "cpu") == 0)
+        return STATUS_OK;
+    if (strcmp(value, "cuda") != 0) {
+        options_complain(options, option, value, "auto, cpu or cuda");
+        return STATUS_INVALID;
+    }
+    if (cuda_runs_here(why, sizeof(why)))
+        config->device = cuda_load(why, sizeof(why));
+    if (config->device != &device_cpu)
+        return STATUS_OK;
+    options_complain(options, option, value, why);
+    return STATUS_INVALID;
+}
+
 static enum status read_kernels(struct worker_config *config, const struct options *options, uint32_t option, const char *value)
 {
     enum status status = kernel_set_find(value, &config->kernels);
@@ -79,6 +111,7 @@ enum status worker_option(struct worker_config *config, const struct options *op
     if (strcmp(name, text) == 0) \
         return read
     TAKE("merged_as", (config->merged_as = value, STATUS_OK));
+    TAKE("device", read_device(config, options, option, value));
     TAKE("mode", read_mode(config, options, option, value));
     TAKE("kernels", read_kernels(config, options, option, value));
     TAKE("threads", read_u32(options, option, value, 256, &config->threads));

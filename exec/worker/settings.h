@@ -7,6 +7,7 @@
 
 #define WORKER_OPTIONS(X)                                                                                         \
     X(merged_as, "NAME", "the adapter that MODEL's weights have in them, by berth-exec model merge; it answers for NAME alone") \
+    X(device, "KIND", "cpu, cuda, or auto (default): CUDA where its library loads and a GPU is there, else the CPU")  \
     X(mode, "MODE", "exact (f32, the default of F32 and F16 bases) or fast (bfloat16, the default of BF16 bases)") \
     X(kernels, "SET", "a set of CPU kernels that berth-exec devices lists; the best by default")                  \
     X(threads, "N", "CPU threads (default: all)")                                                                 \
@@ -24,6 +25,8 @@
 /* Whether `name` is one of them, and took `value` (NULL: a flag). STATUS_NOT_FOUND: not one of them. STATUS_INVALID: said on
  * options->errors. */
 enum status worker_option(struct worker_config *config, const struct options *options, uint32_t option, const char *value);
+/* With --device auto, or without it: the best device that opens here. Call before the options are read. */
+void worker_choose_device(struct worker_config *config);
 /* config->threads when none was chosen: the processors there are. */
 uint32_t worker_threads_here(void);
 
