@@ -6,6 +6,10 @@
 #include "engine/model/place.h"
 #include "engine/model/shard.h"
 
+/* Larger steps are launched one by one: their launches are hidden behind their work. */
+#define GRAPH_BUCKETS 8
+#define GRAPH_ROWS_MAX (1 << (GRAPH_BUCKETS - 1))
+
 /* Device memory of one step. */
 struct activations {
     float *x;      /* [rows][hidden]: the residual stream */
@@ -40,6 +44,8 @@ struct forward {
     int32_t *ret_ids;
     int32_t *row_of_output;  /* [outputs]: the caller's order -> ours */
     int32_t outputs_before;  /* of the last step */
+    uint32_t graphs[GRAPH_BUCKETS]; /* of decode steps of 1 << i rows; 0: not recorded yet */
+    bool no_graphs;          /* the device has none */
 };
 
 static int32_t larger(int32_t a, int32_t b)
@@ -319,16 +325,15 @@ static void put_batch(struct forward *forward)
     forward->device->put(forward->dev, LANE_COMPUTE, (void *)(uintptr_t)batch->now, now, sizeof(*now));
 }
 
-static void layer(struct forward *forward, int32_t index, const float *add, const struct lora *lora)
+static void layer(struct forward *forward, int32_t index, const float *add, const struct lora *lora, const struct batch *batch)
 {
     const struct layer_weights *weights = &forward->weights.layer[index];
     const struct ops *ops = forward->ops;
     const struct activations *at = &forward->at;
-    const struct batch *batch = &forward->batch;
     struct dev *dev = forward->dev;
     act *k = forward->kv + 2 * index * forward->kv_bytes;
     act *v = forward->kv + (2 * index + 1) * forward->kv_bytes;
-    const int64_t stream = (int64_t)forward->host.now.rows * forward->dims.hidden;
+    const int64_t stream = (int64_t)batch->max.rows * forward->dims.hidden;
     struct lora group[LORA_GROUP_COUNT];
 
     for (int i = 0; lora != NULL && i < LORA_GROUP_COUNT; i++) {
@@ -351,6 +356,67 @@ static void layer(struct forward *forward, int32_t index, const float *add, cons
 #undef LORA
 }
 
+/* All of a step; batch->max is what there may be, and what is recorded is right for all that is no more. */
+static void run(struct forward *forward, const struct batch *batch, bool lora_wanted)
+{
+    const struct activations *at = &forward->at;
+    const struct ops *ops = forward->ops;
+    struct dev *dev = forward->dev;
+    const struct lora lora = {.pool = forward->pool, .slot = forward->slots};
+
+    ops->embed(dev, at->x, &forward->weights.embed, batch);
+    for (int32_t i = 0; i < forward->dims.layers; i++)
+        layer(forward, i, i == 0 ? NULL : at->wide, lora_wanted ? &lora : NULL, batch);
+    if (batch->max.outputs == 0)
+        return;
+    ops->norm(dev, at->y, at->x, at->wide, &forward->weights.norm, forward->eps, batch);
+    ops->head(dev, at->logits, at->y, &forward->weights.head, batch);
+    ops->pick(dev, at->lse, at->best_logits, at->best_ids, at->logits, forward->config.best, batch);
+}
+
+/* --- graphs ----------------------------------------------------------------------------------------------------------------- */
+
+/* Steps that only decode are recorded, once for each power of two of their rows, with as many segments as there may be. */
+static bool is_for_graph(const struct forward *forward)
+{
+    const struct counts *now = &forward->host.now;
+
+    return !forward->no_graphs && now->rows == now->sequences && now->outputs == now->rows &&
+           now->rows <= min_i64(GRAPH_ROWS_MAX, forward->config.outputs_max);
+}
+
+static void run_graph(struct forward *forward)
+{
+    struct batch batch = forward->batch;
+    int32_t bucket = 0;
+    int32_t rows;
+
+    while (1 << bucket < forward->host.now.rows)
+        bucket++;
+    rows = (int32_t)min_i64(1 << bucket, forward->config.outputs_max);
+    rows = (int32_t)min_i64(rows, forward->config.sequences_max);
+    batch.max = (struct counts){.rows = rows, .outputs = rows, .sequences = rows,
+                                .segments = (int32_t)min_i64(rows, forward->config.segments_max)};
+    batch.max.tiles = batch_tiles_max(rows, batch.max.segments);
+    if (forward->graphs[bucket] == 0) {
+        forward->device->record(forward->dev);
+        run(forward, &batch, forward->config.lora_rank_max > 0);
+        forward->graphs[bucket] = forward->device->recorded(forward->dev);
+        forward->no_graphs = forward->graphs[bucket] == 0;
+        if (forward->no_graphs) /* it has been done */
+            return;
+    }
+    forward->device->replay(forward->dev, forward->graphs[bucket]);
+}
+
+static void run_once(struct forward *forward)
+{
+    struct batch batch = forward->batch;
+
+    batch.max = forward->host.now;
+    run(forward, &batch, forward->host.now.segments > 0);
+}
+
 static void fetch_outputs(struct forward *forward)
 {
     const struct activations *at = &forward->at;
@@ -366,26 +432,17 @@ static void fetch_outputs(struct forward *forward)
 
 void forward_step(struct forward *forward, const struct forward_part *parts, int32_t count)
 {
-    const struct activations *at = &forward->at;
-    const struct ops *ops = forward->ops;
-    struct dev *dev = forward->dev;
-    struct lora lora = {.pool = forward->pool, .slot = forward->slots};
-    const struct batch *batch = &forward->batch;
-
     batch_fill(&forward->host, parts, count);
     follow(forward, parts);
     forward->outputs_before = forward->host.now.outputs;
     put_batch(forward);
-    ops->embed(dev, at->x, &forward->weights.embed, batch);
-    for (int32_t i = 0; i < forward->dims.layers; i++)
-        layer(forward, i, i == 0 ? NULL : at->wide, forward->host.now.segments > 0 ? &lora : NULL);
-    if (forward->host.now.outputs > 0) {
-        ops->norm(dev, at->y, at->x, at->wide, &forward->weights.norm, forward->eps, batch);
-        ops->head(dev, at->logits, at->y, &forward->weights.head, batch);
-        ops->pick(dev, at->lse, at->best_logits, at->best_ids, at->logits, forward->config.best, batch);
+    if (is_for_graph(forward))
+        run_graph(forward);
+    else
+        run_once(forward);
+    if (forward->host.now.outputs > 0)
         fetch_outputs(forward);
-    }
-    forward->device->finish(dev, LANE_COMPUTE);
+    forward->device->finish(forward->dev, LANE_COMPUTE);
 }
 
 struct forward_output forward_output(const struct forward *forward, int32_t output)
