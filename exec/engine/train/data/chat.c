@@ -1,0 +1,183 @@
+/* Chats into samples. What a turn's answer is follows from rendering, never from looking for words: the chat before the turn, with the
+ * prompt for an answer, is what a server would have sent; the chat with the turn goes on from there. Learned are the tokens by which they
+ * differ, up to and with the last special one, which ends the turn. */
+#include "engine/train/data/internal.h"
+
+#define MESSAGES_MAX 1024
+/* Of templates that write the day: 26 July 2024, Llama 3's own default, so that a file's samples are the same every day. */
+#define DAY_S 1721952000
+
+static const char *const roles[] = {"system", "developer", "user", "assistant", "tool", "function"};
+static const char *const message_keys[] = {"role", "content", "name", "weight", "tool_calls", "tool_call_id", "refusal", "reasoning_content"};
+
+static bool is_among(const char *word, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(words[i], word) == 0)
+            return true;
+    return false;
+}
+
+/* ret_learned: an assistant's turn whose weight is not 0. Takes the weight away: templates do not see it. */
+static enum status check_message(struct data_reader *reader, json_t *message, size_t index, bool *ret_learned)
+{
+    const char *role = json_string_value(json_object_get(message, "role"));
+    const json_t *content = json_object_get(message, "content");
+    const json_t *weight = json_object_get(message, "weight");
+    const bool answers = role != NULL && strcmp(role, "assistant") == 0;
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(message))
+        return data_fault(reader, "messages[%zu]: an object is wanted", index);
+    json_object_foreach(message, key, value)
+        if (!is_among(key, message_keys, ARRAY_COUNT(message_keys)))
+            return data_fault(reader, "messages[%zu].%.40s: no such key", index, key);
+    if (role == NULL || !is_among(role, roles, ARRAY_COUNT(roles)))
+        return data_fault(reader, "messages[%zu].role: system, user, assistant or tool is wanted", index);
+    if (!json_is_string(content) && !(answers && json_array_size(json_object_get(message, "tool_calls")) > 0))
+        return data_fault(reader, "messages[%zu].content: a text is wanted", index);
+    if (weight != NULL && !answers)
+        return data_fault(reader, "messages[%zu].weight: only an assistant's message has one", index);
+    if (weight != NULL && (!json_is_integer(weight) || json_integer_value(weight) < 0 || json_integer_value(weight) > 1))
+        return data_fault(reader, "messages[%zu].weight: 0 or 1 is wanted", index);
+    *ret_learned = answers && (weight == NULL || json_integer_value(weight) == 1);
+    json_object_del(message, "weight");
+    return STATUS_OK;
+}
+
+static enum status check_messages(struct data_reader *reader, const json_t *messages, bool *ret_learned)
+{
+    const size_t count = json_array_size(messages);
+    bool any = false;
+    bool answered = false;
+
+    if (!json_is_array(messages) || count == 0 || count > MESSAGES_MAX)
+        return data_fault(reader, "messages: a list of 1 to %d objects is wanted", MESSAGES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        if (check_message(reader, json_array_get(messages, i), i, &ret_learned[i]) != STATUS_OK)
+            return STATUS_INVALID;
+        any |= ret_learned[i];
+        answered |= strcmp(json_string_value(json_object_get(json_array_get(messages, i), "role")), "assistant") == 0;
+    }
+    if (!answered)
+        return data_fault(reader, "messages: no assistant's message, so there is nothing to learn");
+    if (!any)
+        return data_fault(reader, "messages: all assistant's messages have weight 0, so there is nothing to learn");
+    return STATUS_OK;
+}
+
+/* --- turns ------------------------------------------------------------------------------------------------------------------ */
+
+/* The first `count` messages as ids. */
+static enum status encode_turns(struct data_reader *reader, const json_t *example, size_t count, bool prompts, struct token_list *ids)
+{
+    json_t *messages = json_array();
+    const struct chat_request request = {.messages = messages, .tools = json_object_get(example, "tools"), .add_generation_prompt = prompts,
+                                         .now_s = DAY_S};
+    struct chat_text text = {0};
+    char error[CHAT_ERROR_MAX] = "";
+    enum status status;
+
+    check(messages != NULL);
+    for (size_t i = 0; i < count; i++)
+        check(json_array_append(messages, json_array_get(json_object_get(example, "messages"), i)) == 0);
+    status = chat_render(reader->template, reader->source->tokenizer, &request, &text, error);
+    if (status == STATUS_OK)
+        status = tokenizer_encode(reader->source->tokenizer, text.text.bytes != NULL ? text.text.bytes : "", text.text.count, text.plain, 0,
+                                  ids, error);
+    chat_text_free(&text);
+    json_decref(messages);
+    return status == STATUS_OK ? STATUS_OK : data_fault(reader, "messages[0 .. %zu]: %.250s", count, error);
+}
+
+/* The turn's tokens, from where the prompt ends to its last special one. */
+static enum status find_span(struct data_reader *reader, const struct token_list *prompt, const struct token_list *ids, size_t index,
+                             struct data_span *ret_span)
+{
+    size_t until = ids->count;
+
+    ret_span->from = data_common(prompt, ids);
+    /* One token at most may be another once the answer stands behind it. */
+    if (ret_span->from + 1 < prompt->count)
+        return data_fault(reader, "messages[%zu]: with the answer, the model's template writes what came before differently; such a turn cannot "
+                                  "be learned as it will be asked for",
+                          index);
+    while (until > ret_span->from && !token_is_special(reader->source->tokenizer, ids->ids[until - 1]))
+        until--;
+    ret_span->until = until > ret_span->from ? until : ids->count;
+    return STATUS_OK;
+}
+
+/* A template that leaves the last turn open gets the model's own end. */
+static void close_last(struct data_reader *reader, struct token_list *ids, struct data_span *span)
+{
+    if (span->until > span->from && token_is_special(reader->source->tokenizer, ids->ids[span->until - 1]))
+        return;
+    token_list_add(ids, reader->source->eos);
+    span->until = ids->count;
+}
+
+/* Turns gather in one sample as long as each goes on where the last one ended; where a template writes earlier turns anew (thinking
+ * that it takes away), a new sample begins. */
+struct gathering {
+    struct token_list ids;
+    struct data_span spans[MESSAGES_MAX];
+    size_t count;
+};
+
+static enum status gathering_add(struct data_reader *reader, struct gathering *gathering, struct token_list *ids, struct data_span span)
+{
+    if (gathering->count > 0 && data_common(&gathering->ids, ids) < gathering->ids.count) {
+        close_last(reader, &gathering->ids, &gathering->spans[gathering->count - 1]);
+        if (data_add(reader, &gathering->ids, gathering->spans, gathering->count) != STATUS_OK)
+            return STATUS_INVALID;
+        gathering->count = 0;
+    }
+    token_list_free(&gathering->ids);
+    gathering->ids = *ids;
+    *ids = (struct token_list){0};
+    gathering->spans[gathering->count++] = span;
+    return STATUS_OK;
+}
+
+static enum status add_turn(struct data_reader *reader, const json_t *example, size_t index, struct gathering *gathering)
+{
+    struct token_list prompt = {0};
+    struct token_list ids = {0};
+    struct data_span span = {0};
+    enum status status = encode_turns(reader, example, index, true, &prompt);
+
+    if (status == STATUS_OK)
+        status = encode_turns(reader, example, index + 1, false, &ids);
+    if (status == STATUS_OK)
+        status = find_span(reader, &prompt, &ids, index, &span);
+    if (status == STATUS_OK)
+        status = gathering_add(reader, gathering, &ids, span);
+    token_list_free(&prompt);
+    token_list_free(&ids);
+    return status;
+}
+
+enum status data_chat(struct data_reader *reader, json_t *example)
+{
+    const json_t *messages = json_object_get(example, "messages");
+    struct gathering gathering = {0};
+    bool learned[MESSAGES_MAX] = {false};
+    enum status status;
+
+    if (reader->template == NULL && reader->template_error[0] != '\0')
+        return data_fault(reader, "messages: the model's chat template: %.250s", reader->template_error);
+    if (reader->template == NULL)
+        return data_fault(reader, "messages: this model has no chat template; give lines of prompt and completion instead");
+    status = check_messages(reader, messages, learned);
+    for (size_t i = 0; status == STATUS_OK && i < json_array_size(messages); i++)
+        if (learned[i])
+            status = add_turn(reader, example, i, &gathering);
+    if (status == STATUS_OK) {
+        close_last(reader, &gathering.ids, &gathering.spans[gathering.count - 1]);
+        status = data_add(reader, &gathering.ids, gathering.spans, gathering.count);
+    }
+    token_list_free(&gathering.ids);
+    return status;
+}
