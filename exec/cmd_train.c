@@ -1,18 +1,43 @@
-/* berth-exec train: the trainer held to recorded runs. */
+/* berth-exec train: an adapter learned from data, or the trainer held to a recorded run. */
 #include "cmd_train.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "worker/settings.h"
 
-#define OPTIONS(X)                                                                                                  \
-    X(model, "DIR", "the base, in Hugging Face's layout")                                                           \
-    X(reference, "CASE", "do a recorded run again and print the differences; exit code 1 when they are above 1e-5") \
-    X(device, "KIND", "cpu, cuda, or auto (default): CUDA where it trains, else the CPU")                           \
-    X(kernels, "SET", "a set of CPU kernels that berth-exec devices lists; the best by default")                    \
-    X(threads, "N", "CPU threads (default: all)")                                                                   \
-    X(json, NULL, "one JSON object a step on stdout")                                                               \
+#define OPTIONS(X)                                                                                                        \
+    X(model, "DIR", "the base, in Hugging Face's layout")                                                                 \
+    X(data, "FILE", "examples, a JSON object a line: {\"messages\": [...]} or {\"prompt\": TEXT, \"completion\": TEXT}")   \
+    X(out, "DIR", "where the adapter goes, as PEFT saves one, with results.csv; must not be there yet")                  \
+    X(validation, "FILE", "examples that are not learned: their loss decides which step is kept")                        \
+    X(validation_split, "PERCENT", "take about so many of the data's examples for validation, 1 to 50")                   \
+    X(rank, "R", "of the adapter, in all linear layers (default 16)")                                                     \
+    X(alpha, "A", "its strength is A / R (default: twice the rank)")                                                      \
+    X(dropout, "P", "0 is the only one there is")                                                                         \
+    X(epochs, "N", "times through the data (default: 3, more for few examples, fewer for many)")                         \
+    X(batch_size, "N", "samples a step (default: a sixteenth of them, at most 16)")                                       \
+    X(learning_rate_multiplier, "X", "the peak is 1e-4 times X (default 1)")                                              \
+    X(schedule, "KIND", "constant, linear (default) or cosine; a twentieth of the steps warms up")                       \
+    X(weight_decay, "W", "of AdamW (default 0)")                                                                          \
+    X(clip, "N", "cut the gradient's norm to N; 0: never (default 1)")                                                    \
+    X(context, "TOKENS", "of a sample at most, and of a pass (default: the model's, at most 2048)")                      \
+    X(seed, "N", "of the first matrices, the orders, the split (default 0)")                                              \
+    X(evaluate_every, "STEPS", "between evaluations (default: after each epoch)")                                         \
+    X(patience, "N", "stop after N evaluations without a better one; 0: never (default 3)")                              \
+    X(checkpoints, "DIR", "where checkpoints lie while it runs (default: the adapter's folder and .checkpoints)")         \
+    X(checkpoint_every_s, "S", "seconds between checkpoints; 0: after each step (default 600)")                           \
+    X(restart, NULL, "begin anew, though there are checkpoints to go on from")                                            \
+    X(recompute, "LEVEL", "none (default), partial or layer: less memory, more time, the same bits")                     \
+    X(mode, "MODE", "exact (f32, the default of F32 and F16 bases) or fast (bfloat16, the default of BF16 bases)")       \
+    X(reference, "CASE", "do a recorded run again and print the differences; exit code 1 when they are above 1e-5")       \
+    X(device, "KIND", "cpu, cuda, or auto (default): CUDA where it trains, else the CPU")                                 \
+    X(kernels, "SET", "a set of CPU kernels that berth-exec devices lists; the best by default")                          \
+    X(threads, "N", "CPU threads (default: all)")                                                                         \
+    X(json, NULL, "one JSON object a step on stdout")                                                                     \
+    X(quiet, NULL, "no progress on stderr")                                                                               \
     X(help, NULL, "this text")
 enum {
 #define X(name, argument, about) OPTION_##name,
@@ -25,78 +50,196 @@ static const struct option table[] = {
 #undef X
 };
 
+struct line {
+    struct options options;
+    struct worker_config worker;
+    struct train_arguments arguments;
+};
+
 static void print_help(void)
 {
-    puts("usage: berth-exec train --model DIR --reference CASE [option]...\n\n"
-         "Does a recorded training run again, in f32: CASE has reference.json, adapter_init and adapter_final, and batches.json\n"
-         "lies beside it.\n");
+    puts("usage: berth-exec train --model DIR --data FILE --out DIR [option]...\n"
+         "       berth-exec train --model DIR --reference CASE [option]...\n\n"
+         "The first teaches a LoRA adapter what assistants answer in chats, or what follows prompts. When it is stopped (Ctrl-C,\n"
+         "SIGTERM) or killed, the same command goes on from the last checkpoint, and ends in the same bytes. The second does a\n"
+         "recorded training run again, in f32: CASE has reference.json, adapter_init and adapter_final, and batches.json lies\n"
+         "beside it.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 done, 1 it could not be done (stderr says why), 2 wrong usage, 130 stopped.");
 }
 
-static int take(struct train_arguments *arguments, struct worker_config *worker, const struct options *options, uint32_t option,
-                const char *value)
+static int take_whole(const struct line *line, uint32_t option, const char *value, int64_t least, int64_t most, int64_t *ret)
 {
+    char why[80];
+    char *end;
+    const long long number = strtoll(value, &end, 10);
+
+    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && number >= least && number <= most) {
+        *ret = number;
+        return EXIT_OK;
+    }
+    snprintf(why, sizeof(why), "a whole number from %lld to %lld", (long long)least, (long long)most);
+    options_complain(&line->options, option, value, why);
+    return EXIT_USAGE;
+}
+
+static int take_real(const struct line *line, uint32_t option, const char *value, bool may_be_zero, double *ret)
+{
+    char *end;
+    const double number = strtod(value, &end);
+
+    if (value[0] != '\0' && *end == '\0' && isfinite(number) && (number > 0 || (may_be_zero && number >= 0))) {
+        *ret = number;
+        return EXIT_OK;
+    }
+    options_complain(&line->options, option, value, may_be_zero ? "a number, 0 or more" : "a number above 0");
+    return EXIT_USAGE;
+}
+
+static int wrong(const struct line *line, uint32_t option, const char *value, const char *why)
+{
+    options_complain(&line->options, option, value, why);
+    return EXIT_USAGE;
+}
+
+static int take_schedule(struct line *line, uint32_t option, const char *value)
+{
+    enum schedule_kind kind;
+
+    if (!schedule_kind_find(value, &kind))
+        return wrong(line, option, value, "constant, linear or cosine");
+    line->arguments.settings.schedule = (int64_t)kind;
+    return EXIT_OK;
+}
+
+static int take_dropout(const struct line *line, uint32_t option, const char *value)
+{
+    double dropout = 1;
+
+    if (take_real(line, option, value, true, &dropout) != EXIT_OK)
+        return EXIT_USAGE;
+    return dropout == 0 ? EXIT_OK : wrong(line, option, value, "dropout is not done; only 0 is taken");
+}
+
+static int take_text(const char **ret, const char *value)
+{
+    *ret = value;
+    return EXIT_OK;
+}
+
+static int take_flag(bool *ret)
+{
+    *ret = true;
+    return EXIT_OK;
+}
+
+static int take(struct line *line, uint32_t option, const char *value)
+{
+    struct train_arguments *arguments = &line->arguments;
+    struct run_settings *settings = &arguments->settings;
+
     switch (option) {
-    case OPTION_model:
-        arguments->model = value;
-        return EXIT_OK;
-    case OPTION_reference:
-        arguments->reference = value;
-        return EXIT_OK;
-    case OPTION_json:
-        arguments->json = true;
-        return EXIT_OK;
+    case OPTION_model: return take_text(&arguments->model, value);
+    case OPTION_data: return take_text(&arguments->data, value);
+    case OPTION_out: return take_text(&arguments->out, value);
+    case OPTION_validation: return take_text(&arguments->validation, value);
+    case OPTION_reference: return take_text(&arguments->reference, value);
+    case OPTION_checkpoints: return take_text(&arguments->checkpoints, value);
+    case OPTION_json: return take_flag(&arguments->json);
+    case OPTION_quiet: return take_flag(&arguments->quiet);
+    case OPTION_restart: return take_flag(&arguments->restart);
+    case OPTION_validation_split: return take_whole(line, option, value, 1, 50, &arguments->validation_percent);
+    case OPTION_rank: return take_whole(line, option, value, 1, LORA_RANK_MAX, &settings->rank);
+    case OPTION_epochs: return take_whole(line, option, value, 1, 1000, &settings->epochs);
+    case OPTION_batch_size: return take_whole(line, option, value, 1, 65536, &settings->batch);
+    case OPTION_context: return take_whole(line, option, value, 2, 1 << 20, &settings->row_tokens);
+    case OPTION_seed: return take_whole(line, option, value, 0, INT64_MAX, &settings->seed);
+    case OPTION_evaluate_every: return take_whole(line, option, value, 1, INT32_MAX, &settings->evaluate_every);
+    case OPTION_patience: return take_whole(line, option, value, 0, INT32_MAX, &settings->patience);
+    case OPTION_checkpoint_every_s: return take_whole(line, option, value, 0, 1 << 30, &arguments->checkpoint_every_s);
+    case OPTION_alpha: return take_real(line, option, value, false, &settings->alpha);
+    case OPTION_learning_rate_multiplier: return take_real(line, option, value, false, &arguments->rate_multiplier);
+    case OPTION_weight_decay: return take_real(line, option, value, true, &settings->decay);
+    case OPTION_clip: return take_real(line, option, value, true, &settings->clip);
+    case OPTION_dropout: return take_dropout(line, option, value);
+    case OPTION_schedule: return take_schedule(line, option, value);
+    case OPTION_recompute:
+        return recompute_find(value, &arguments->trainer.recompute) ? EXIT_OK : wrong(line, option, value, "none, partial or layer");
     default:
-        return worker_option(worker, options, option, value) == STATUS_OK ? EXIT_OK : EXIT_USAGE;
+        return worker_option(&line->worker, &line->options, option, value) == STATUS_OK ? EXIT_OK : EXIT_USAGE;
     }
 }
 
+static int check_line(const struct line *line)
+{
+    const struct train_arguments *arguments = &line->arguments;
+    const bool learns = arguments->data != NULL && arguments->out != NULL;
+
+    if (arguments->validation != NULL && arguments->validation_percent > 0) {
+        fprintf(stderr, "%s: --validation or --validation-split, not both\n", line->options.command);
+        return EXIT_USAGE;
+    }
+    if (arguments->model != NULL && learns != (arguments->reference != NULL))
+        return EXIT_OK;
+    fprintf(stderr, "%s: --model, and --data with --out, or --reference; --help says more\n", line->options.command);
+    return EXIT_USAGE;
+}
+
 /* EXIT_OK to go on; EXIT_STOPPED: help was asked for. */
-static int parse(struct train_arguments *arguments, struct worker_config *worker, struct options *options)
+static int parse(struct line *line)
 {
     const char *value;
     int option;
 
-    while ((option = options_next(options, &value)) != OPTION_END) {
+    while ((option = options_next(&line->options, &value)) != OPTION_END) {
         if (option == OPTION_WRONG)
             return EXIT_USAGE;
         if (option == OPTION_help)
             return EXIT_STOPPED;
         if (option == OPTION_OPERAND) {
-            fprintf(stderr, "%s: %s: give the base with --model\n", options->command, value);
+            fprintf(stderr, "%s: %s: give the base with --model\n", line->options.command, value);
             return EXIT_USAGE;
         }
-        if (take(arguments, worker, options, (uint32_t)option, value) != EXIT_OK)
+        if (take(line, (uint32_t)option, value) != EXIT_OK)
             return EXIT_USAGE;
     }
-    if (arguments->model != NULL && arguments->reference != NULL)
-        return EXIT_OK;
-    fprintf(stderr, "%s: --model and --reference; --help says more\n", options->command);
-    return EXIT_USAGE;
+    return check_line(line);
+}
+
+static void line_init(struct line *line, int argc, char **argv)
+{
+    memset(line, 0, sizeof(*line));
+    line->options = (struct options){.command = "berth-exec train", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
+                                     .argc = argc, .argv = argv, .at = 1};
+    worker_config_init(&line->worker);
+    line->worker.threads = worker_threads_here();
+    worker_choose_device(&line->worker);
+    /* A device that only serves is no choice of anybody's. */
+    if (line->worker.device->train_ops == NULL)
+        line->worker.device = &device_cpu;
+    line->arguments.rate_multiplier = 1;
+    line->arguments.checkpoint_every_s = 600;
+    line->arguments.settings = (struct run_settings){.rank = 16, .schedule = SCHEDULE_LINEAR, .patience = 3, .clip = 1};
 }
 
 int cmd_train(int argc, char **argv)
 {
-    struct train_arguments arguments = {0};
-    struct worker_config worker;
-    struct options options = {.command = "berth-exec train", .table = table, .count = ARRAY_COUNT(table), .errors = stderr, .argc = argc,
-                              .argv = argv, .at = 1};
+    struct line line;
+    struct train_arguments *arguments = &line.arguments;
     int code;
 
-    worker_config_init(&worker);
-    worker.threads = worker_threads_here();
-    worker_choose_device(&worker);
-    /* A device that only serves is no choice of anybody's. */
-    if (worker.device->train_ops == NULL)
-        worker.device = &device_cpu;
-    code = parse(&arguments, &worker, &options);
+    line_init(&line, argc, argv);
+    code = parse(&line);
     if (code == EXIT_STOPPED) {
         print_help();
         return EXIT_OK;
     }
     if (code != EXIT_OK)
         return code;
-    arguments.trainer = (struct trainer_config){.device = worker.device, .threads = worker.threads, .kernels = worker.kernels};
-    return train_reference(&arguments);
+    arguments->trainer.device = line.worker.device;
+    arguments->trainer.threads = line.worker.threads;
+    arguments->trainer.kernels = line.worker.kernels;
+    arguments->mode_chosen = line.worker.mode_chosen;
+    arguments->settings.mode = (int64_t)line.worker.mode;
+    return arguments->reference != NULL ? train_reference(arguments) : train_data(arguments);
 }

@@ -9,6 +9,7 @@
 #include "cmd_train.h"
 #include "engine/files/file.h"
 #include "engine/lora/peft.h"
+#include "engine/model/weights.h"
 
 #define TOLERANCE 1e-5
 #define REFERENCE_BYTES_MAX (16 << 20)

@@ -1,5 +1,6 @@
 /* The verb from arguments to exit code, in this process: its files are part of the program, not of a library. */
 #include "cmd_train.c"
+#include "cmd_train_data.c"
 #include "cmd_train_reference.c"
 
 #include "scratch.h"
@@ -73,11 +74,54 @@ static void a_run_that_differs_is_exit_code_1(void **state)
     scratch_end(&scratch);
 }
 
+static bool is_there(struct scratch *scratch, const char *name)
+{
+    FILE *file = fopen(scratch_at(scratch, name), "r");
+
+    if (file != NULL)
+        fclose(file);
+    return file != NULL;
+}
+
+static void an_adapter_is_learned_from_a_file(void **state)
+{
+    struct scratch scratch;
+    struct model_config config = tiny_config(FAMILY_LLAMA);
+    const char *base;
+    const char *data;
+
+    (void)state;
+    scratch_begin(&scratch);
+    tiny_model(scratch_folder(&scratch, "base"), &config, 1, DTYPE_F32);
+    scratch_text(&scratch, "pairs.jsonl", "{\"prompt\": \"One\", \"completion\": \" two\"}\n{\"prompt\": \"Two\", \"completion\": \" three\"}\n");
+    scratch_text(&scratch, "chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yes\"}]}\n");
+    base = strdup(scratch_at(&scratch, "base"));
+    data = strdup(scratch_at(&scratch, "pairs.jsonl"));
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "a"), "--epochs", "3", "--rank", "4", "--json",
+                         "--validation", data, "--learning-rate-multiplier", "10"), EXIT_OK);
+    assert_true(is_there(&scratch, "a/adapter_model.safetensors"));
+    assert_true(is_there(&scratch, "a/results.csv"));
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "a")), EXIT_FAILED);
+    assert_int_equal(RUN("--model", base, "--data", scratch_at(&scratch, "chats.jsonl"), "--out", scratch_at(&scratch, "b")), EXIT_FAILED);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "b"), "--context", "100000"), EXIT_FAILED);
+    assert_false(is_there(&scratch, "b"));
+    assert_int_equal(RUN("--model", base, "--data", data), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--dropout", "0.1"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--rank", "0"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--schedule", "steep"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--learning-rate-multiplier", "nan"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--validation", "v", "--validation-split", "10"), EXIT_USAGE);
+    free((void *)(uintptr_t)base);
+    free((void *)(uintptr_t)data);
+    scratch_end(&scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recorded_run_is_done_again),
         cmocka_unit_test(a_run_that_differs_is_exit_code_1),
+        cmocka_unit_test(an_adapter_is_learned_from_a_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,9 +47,15 @@ enum status data_open_text(const char *text, int64_t bytes, const char *shown, c
                            struct refusal *refusal);
 void data_close(struct data_set *set); /* NULL is fine */
 
+/* Moves about `percent` (1 .. 50) of the examples to another set, by a hash of seed and line; samples of one line stay together. INVALID:
+ * one of the two would be empty; `set` is then as it was. */
+enum status data_split(struct data_set *set, int32_t percent, uint64_t seed, struct data_set **ret_part, struct refusal *refusal);
+
 /* The samples' order in one epoch: a permutation of 0 .. count - 1 that depends on the seed, the epoch and the count alone. */
 void data_order(uint64_t seed, int32_t epoch, int32_t count, int32_t *ret_order);
 /* As many epochs as make sense of so few or many examples: 3, more if that is below 100 in all, fewer above 25,000; 1 .. 25. */
 int32_t data_epochs(int32_t examples);
+/* Samples a step: a sixteenth of them, 1 .. 16. */
+int32_t data_batch(int32_t samples);
 
 #endif

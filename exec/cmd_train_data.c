@@ -1,0 +1,244 @@
+/* berth-exec train --data: an adapter learned from a file of examples. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cmd_train.h"
+#include "engine/files/file.h"
+
+#define RATE 1e-4
+#define ROW_TOKENS 2048
+
+struct training {
+    const struct train_arguments *arguments;
+    struct model *model;
+    struct tokenizer *tokenizer;
+    struct data_set *data;
+    struct data_set *validation;
+    struct run_config run;
+    char checkpoints[4096];
+};
+
+static volatile sig_atomic_t train_stop;
+
+static void ask_to_stop(int signal)
+{
+    (void)signal;
+    train_stop = 1;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* --- what it says ----------------------------------------------------------------------------------------------------------- */
+
+static void say(void *listener, const char *text)
+{
+    (void)listener;
+    fprintf(stderr, "berth-exec train: %s\n", text);
+}
+
+static void print_json(const struct run_step *step)
+{
+    printf("{\"step\":%lld,\"steps\":%lld,\"epoch\":%d,\"train_loss\":%.9g,\"grad_norm\":%.9g,\"learning_rate\":%.9g,\"tokens\":%lld,\"step_ms\":%.3f",
+           (long long)step->step, (long long)step->steps, step->epoch, step->loss, step->norm, step->rate, (long long)step->tokens,
+           (double)step->step_ns / 1e6);
+    if (!isnan(step->valid_loss))
+        printf(",\"valid_loss\":%.9g", step->valid_loss);
+    printf("}\n");
+    fflush(stdout);
+}
+
+static void show_step(void *listener, const struct run_step *step)
+{
+    const struct training *training = listener;
+    const int64_t left_s = step->left_ns / 1000000000;
+    char validation[48] = "";
+
+    if (training->arguments->json)
+        print_json(step);
+    if (training->arguments->quiet)
+        return;
+    if (!isnan(step->valid_loss))
+        snprintf(validation, sizeof(validation), "  validation %.4f", step->valid_loss);
+    fprintf(stderr, "step %lld/%lld  epoch %d  loss %.4f%s  %.0f tokens/s  %lld:%02lld:%02lld left\n", (long long)step->step,
+            (long long)step->steps, step->epoch, step->loss, validation, (double)step->tokens / ((double)(step->step_ns + 1) / 1e9),
+            (long long)(left_s / 3600), (long long)(left_s / 60 % 60), (long long)(left_s % 60));
+}
+
+static void print_end(const struct training *training, const struct run_outcome *outcome)
+{
+    const char *out = training->arguments->out;
+
+    if (training->arguments->json) {
+        json_t *end = json_pack("{s:s, s:I, s:I, s:f, s:b}", "adapter", out, "steps", (json_int_t)outcome->steps, "best_step",
+                                (json_int_t)outcome->best_step, "train_loss", outcome->loss, "stopped_early", (int)outcome->stopped_early);
+
+        if (!isnan(outcome->valid_loss))
+            json_object_set_new(end, "valid_loss", json_real(outcome->valid_loss));
+        json_dumpf(end, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        putchar('\n');
+        json_decref(end);
+    }
+    if (training->arguments->quiet)
+        return;
+    if (outcome->stopped_early)
+        fprintf(stderr, "stopped early: no better validation loss in %lld evaluations\n", (long long)training->run.settings.patience);
+    if (!isnan(outcome->valid_loss))
+        fprintf(stderr, "%s: the adapter after step %lld of %lld, with the best validation loss, %.4f\n", out, (long long)outcome->best_step,
+                (long long)outcome->steps, outcome->valid_loss);
+    else
+        fprintf(stderr, "%s: the adapter after step %lld\n", out, (long long)outcome->steps);
+}
+
+static void show_data(const struct training *training)
+{
+    const struct data_set *data = training->data;
+    const struct run_settings *settings = &training->run.settings;
+
+    if (data->cut > 0)
+        fprintf(stderr, "berth-exec train: %d of %d samples are longer than %lld tokens; their ends, and that they end, are not learned\n",
+                data->cut, data->count, (long long)settings->row_tokens);
+    if (training->arguments->quiet)
+        return;
+    fprintf(stderr, "%d examples, %lld tokens, %lld of them learned", data->examples, (long long)data->tokens_count,
+            (long long)data->targets_count);
+    if (training->validation != NULL)
+        fprintf(stderr, "; %d for validation", training->validation->examples);
+    fprintf(stderr, "\n%lld epochs of %lld steps, %lld samples a step; rank %lld, alpha %g, learning rate %g\n", (long long)settings->epochs,
+            (long long)((data->count + settings->batch - 1) / settings->batch), (long long)settings->batch, (long long)settings->rank,
+            settings->alpha, settings->rate);
+}
+
+/* --- opening ---------------------------------------------------------------------------------------------------------------- */
+
+static enum status open_tokenizer(struct training *training, struct refusal *refusal)
+{
+    char error[TOKENIZER_ERROR_MAX] = "";
+
+    if (tokenizer_open(training->arguments->model, &training->tokenizer, error) == STATUS_OK)
+        return STATUS_OK;
+    return refuse(refusal, STATUS_INVALID, "%s", error);
+}
+
+static enum status source_of(const struct training *training, struct data_source *ret_source, struct refusal *refusal)
+{
+    const struct model_config *config = &training->model->config;
+    int32_t eos = tokenizer_special(training->tokenizer, TOKENIZER_EOS);
+
+    if (eos == TOKENIZER_NO_ID && config->eos_count > 0)
+        eos = config->eos[0];
+    if (eos == TOKENIZER_NO_ID)
+        return refuse(refusal, STATUS_INVALID, "%s: names no token that ends a text: put eos_token into tokenizer_config.json",
+                      training->arguments->model);
+    *ret_source = (struct data_source){.tokenizer = training->tokenizer, .eos = eos, .vocabulary = config->dims.vocabulary,
+                                       .tokens_max = (int32_t)training->run.settings.row_tokens};
+    return STATUS_OK;
+}
+
+static enum status open_data(struct training *training, struct refusal *refusal)
+{
+    const struct train_arguments *arguments = training->arguments;
+    struct data_source source;
+    enum status status = source_of(training, &source, refusal);
+
+    if (status == STATUS_OK)
+        status = data_open(arguments->data, &source, &training->data, refusal);
+    if (status == STATUS_OK && arguments->validation != NULL)
+        status = data_open(arguments->validation, &source, &training->validation, refusal);
+    if (status == STATUS_OK && arguments->validation_percent > 0)
+        status = data_split(training->data, (int32_t)arguments->validation_percent, (uint64_t)arguments->settings.seed, &training->validation,
+                            refusal);
+    return status;
+}
+
+/* What the command line left open. */
+static enum status choose(struct training *training, struct refusal *refusal)
+{
+    const struct train_arguments *arguments = training->arguments;
+    struct run_settings *settings = &training->run.settings;
+    const int32_t positions = training->model->config.positions_max;
+
+    *settings = arguments->settings;
+    if (settings->row_tokens > positions)
+        return refuse(refusal, STATUS_INVALID, "--context %lld is more than the model's %d positions", (long long)settings->row_tokens, positions);
+    if (settings->row_tokens == 0)
+        settings->row_tokens = positions < ROW_TOKENS ? positions : ROW_TOKENS;
+    if (settings->alpha <= 0)
+        settings->alpha = 2 * (double)settings->rank;
+    settings->rate = RATE * arguments->rate_multiplier;
+    if (!arguments->mode_chosen)
+        settings->mode = training->model->dtype == DTYPE_BF16 ? MODE_FAST : MODE_EXACT;
+    return STATUS_OK;
+}
+
+static void set_up(struct training *training)
+{
+    const struct train_arguments *arguments = training->arguments;
+    struct run_config *run = &training->run;
+
+    if (run->settings.epochs == 0)
+        run->settings.epochs = data_epochs(training->data->examples);
+    if (run->settings.batch == 0)
+        run->settings.batch = data_batch(training->data->count);
+    snprintf(training->checkpoints, sizeof(training->checkpoints), "%.4000s.checkpoints", arguments->out);
+    run->model = training->model;
+    run->data = training->data;
+    run->validation = training->validation;
+    run->trainer = arguments->trainer;
+    run->base = arguments->model;
+    run->out = arguments->out;
+    run->checkpoints = arguments->checkpoints != NULL ? arguments->checkpoints : training->checkpoints;
+    run->checkpoint_every_ns = arguments->checkpoint_every_s * INT64_C(1000000000);
+    run->restart = arguments->restart;
+    run->stop = &train_stop;
+    run->now_ns = now_ns;
+    run->listener = training;
+    run->stepped = show_step;
+    run->said = say;
+}
+
+static enum status open_all(struct training *training, struct refusal *refusal)
+{
+    enum status status = model_open(training->arguments->model, &training->model, refusal);
+
+    if (status == STATUS_OK)
+        status = choose(training, refusal);
+    if (status == STATUS_OK)
+        status = open_tokenizer(training, refusal);
+    return status == STATUS_OK ? open_data(training, refusal) : status;
+}
+
+int train_data(const struct train_arguments *arguments)
+{
+    struct training training = {.arguments = arguments};
+    const struct sigaction action = {.sa_handler = ask_to_stop};
+    struct run_outcome outcome;
+    struct refusal refusal = {{0}};
+    enum status status;
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    status = open_all(&training, &refusal);
+    if (status == STATUS_OK) {
+        set_up(&training);
+        show_data(&training);
+        status = run_train(&training.run, &outcome, &refusal);
+    }
+    if (status == STATUS_OK)
+        print_end(&training, &outcome);
+    else
+        fprintf(stderr, "berth-exec train: %s\n", refusal.text);
+    data_close(training.data);
+    data_close(training.validation);
+    tokenizer_close(training.tokenizer);
+    model_close(training.model);
+    return status == STATUS_OK ? EXIT_OK : status == STATUS_END ? EXIT_STOPPED : EXIT_FAILED;
+}

@@ -1,0 +1,328 @@
+#include "engine/train/run/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/files/file.h"
+#include "engine/train/run/internal.h"
+
+#define HEAD_ROWS 256
+#define PASS_SAMPLES_MAX 512
+#define STEPS_MAX (INT64_C(1) << 31)
+
+/* --- samples ---------------------------------------------------------------------------------------------------------------- */
+
+const struct data_sample *run_sample(const struct run *run, int64_t step, int32_t at)
+{
+    return &run->config->data->sample[run->order[step % run->steps_per_epoch * run->config->settings.batch + at]];
+}
+
+static struct train_sample sample_of(const struct data_set *set, const struct data_sample *sample)
+{
+    return (struct train_sample){.tokens = set->tokens + sample->at, .is_target = set->is_target + sample->at, .rows = sample->tokens};
+}
+
+/* How many samples the step has; they are in run->samples. */
+static int32_t step_samples(struct run *run, int64_t step, int64_t *ret_tokens)
+{
+    const int32_t epoch = (int32_t)(step / run->steps_per_epoch);
+    const int64_t first = step % run->steps_per_epoch * run->config->settings.batch;
+    const int32_t count = (int32_t)min_i64(run->config->settings.batch, run->config->data->count - first);
+
+    if (run->order_epoch != epoch)
+        data_order((uint64_t)run->config->settings.seed, epoch, run->config->data->count, run->order);
+    run->order_epoch = epoch;
+    *ret_tokens = 0;
+    for (int32_t i = 0; i < count; i++) {
+        run->samples[i] = sample_of(run->config->data, run_sample(run, step, i));
+        *ret_tokens += run->samples[i].rows;
+    }
+    return count;
+}
+
+/* --- validation ------------------------------------------------------------------------------------------------------------- */
+
+static double validate(struct run *run)
+{
+    const struct data_set *set = run->config->validation;
+    double sum = 0;
+
+    for (int32_t at = 0; at < set->count;) {
+        int32_t count = 0;
+        int32_t rows = 0;
+
+        while (at + count < set->count && count < run->limits.samples_max && rows + set->sample[at + count].tokens <= run->limits.rows_max) {
+            run->samples[count] = sample_of(set, &set->sample[at + count]);
+            rows += run->samples[count++].rows;
+        }
+        trainer_logp(run->trainer, run->samples, count, run->logp);
+        for (int32_t i = 0; i < count; i++)
+            sum -= run->logp[i];
+        at += count;
+    }
+    return sum / (double)set->targets_count;
+}
+
+/* After step head.step; keeps the best. */
+static double evaluate(struct run *run)
+{
+    struct checkpoint_head *head = &run->at.head;
+    const double loss = validate(run);
+
+    if (head->best_step > 0 && !(loss < head->best_loss)) {
+        head->stale++;
+        return loss;
+    }
+    trainer_get(run->trainer, 0, TRAIN_MATRICES, run->at.best);
+    head->best_step = head->step;
+    head->best_loss = loss;
+    head->stale = 0;
+    return loss;
+}
+
+static bool evaluates_after(const struct run *run, int64_t step)
+{
+    return run->config->validation != NULL && (step % run->evaluate_every == 0 || step == run->steps);
+}
+
+/* --- checkpoints ------------------------------------------------------------------------------------------------------------ */
+
+static const enum train_state states[3] = {TRAIN_MATRICES, TRAIN_MOMENT1, TRAIN_MOMENT2};
+
+static enum status save(struct run *run, struct refusal *refusal)
+{
+    for (int i = 0; i < 3; i++)
+        trainer_get(run->trainer, 0, states[i], run->at.state[i]);
+    run->at.head.updates = trainer_updates(run->trainer, 0);
+    run->saved_at_ns = run->config->now_ns();
+    return checkpoint_save(&run->folder, &run->at, refusal);
+}
+
+static enum status load(struct run *run, struct refusal *refusal)
+{
+    const struct run_config *config = run->config;
+    enum status status = checkpoint_load(&run->folder, &run->at, config->listener, config->said, refusal);
+    char text[120];
+
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    if (status != STATUS_OK)
+        return status;
+    for (int i = 0; i < 3; i++)
+        trainer_put(run->trainer, 0, states[i], run->at.state[i]);
+    trainer_set_updates(run->trainer, 0, run->at.head.updates);
+    snprintf(text, sizeof(text), "goes on from the checkpoint after step %lld of %lld", (long long)run->at.head.step, (long long)run->steps);
+    config->said(config->listener, text);
+    return STATUS_OK;
+}
+
+/* --- opening ---------------------------------------------------------------------------------------------------------------- */
+
+static void plan(struct run *run)
+{
+    const struct run_settings *settings = &run->config->settings;
+    const struct data_set *data = run->config->data;
+
+    run->steps_per_epoch = (data->count + settings->batch - 1) / settings->batch;
+    run->steps = min_i64(run->steps_per_epoch * settings->epochs, STEPS_MAX);
+    run->evaluate_every = settings->evaluate_every > 0 ? settings->evaluate_every : run->steps_per_epoch;
+    run->schedule = (struct schedule){.kind = (enum schedule_kind)settings->schedule, .peak = settings->rate, .warmup_steps = run->steps / 20,
+                                      .steps = run->steps};
+    run->order_epoch = -1;
+    run->limits = run->config->trainer;
+    run->limits.mode = (enum mode)settings->mode;
+    run->limits.rows_max = (int32_t)settings->row_tokens;
+    run->limits.job_rows_max = run->limits.rows_max;
+    run->limits.positions_max = run->limits.rows_max;
+    run->limits.samples_max = (int32_t)min_i64(PASS_SAMPLES_MAX, settings->row_tokens / 2 + 1);
+    run->limits.jobs_max = 1;
+    run->limits.lora_rank_max = lora_rank_padded((int32_t)settings->rank);
+    run->limits.head_rows = (int32_t)min_i64(HEAD_ROWS, settings->row_tokens);
+}
+
+static enum status reserve(struct run *run, struct refusal *refusal)
+{
+    const size_t parameters = (size_t)trainer_parameters(run->trainer, 0);
+    const size_t samples = (size_t)max_i64(run->config->settings.batch, run->limits.samples_max);
+
+    run->order = calloc((size_t)run->config->data->count, sizeof(*run->order));
+    run->samples = calloc(samples, sizeof(*run->samples));
+    run->logp = calloc(samples, sizeof(*run->logp));
+    run->at.rows = calloc((size_t)run->steps, sizeof(*run->at.rows));
+    run->at.rows_max = run->steps;
+    run->at.best = calloc(parameters, sizeof(float));
+    for (int i = 0; i < 3; i++)
+        run->at.state[i] = calloc(parameters, sizeof(float));
+    if (run->order == NULL || run->samples == NULL || run->logp == NULL || run->at.rows == NULL || run->at.best == NULL ||
+        run->at.state[0] == NULL || run->at.state[1] == NULL || run->at.state[2] == NULL)
+        return refuse(refusal, STATUS_FULL, "no memory for the run's numbers");
+    return STATUS_OK;
+}
+
+static enum status identify(struct run *run, struct refusal *refusal)
+{
+    const struct run_config *config = run->config;
+    struct checkpoint_head *head = &run->at.head;
+    const bool cpu = config->trainer.device == &device_cpu;
+    enum status status = safetensors_digest(config->model->files, config->stop, head->base);
+
+    if (status != STATUS_OK)
+        return refuse(refusal, status, status == STATUS_END ? "stopped before the first step" : "the base cannot be read");
+    snprintf(head->magic, sizeof(head->magic), "berth run 1\n");
+    head->numerics = RUN_NUMERICS;
+    snprintf(head->computes, sizeof(head->computes), "%s", cpu ? kernel_set_name(config->trainer.kernels) : config->trainer.device->name);
+    memcpy(head->data, config->data->digest, DIGEST_BYTES);
+    if (config->validation != NULL)
+        memcpy(head->validation, config->validation->digest, DIGEST_BYTES);
+    head->settings = config->settings;
+    head->parameters = trainer_parameters(run->trainer, 0);
+    return STATUS_OK;
+}
+
+/* Said before hours of work rather than after them. */
+static enum status check_out(const struct run_config *config, struct refusal *refusal)
+{
+    struct folder folder;
+    enum status status = folder_begin(&folder, config->out, refusal);
+
+    if (status == STATUS_OK)
+        folder_abandon(&folder);
+    else if (access(config->checkpoints, F_OK) == 0)
+        refuse_also(refusal, status, "%s: if that adapter is this run's, these checkpoints of it are no longer needed", config->checkpoints);
+    return status;
+}
+
+static enum status open_run(struct run *run, struct refusal *refusal)
+{
+    const struct run_config *config = run->config;
+    struct optimizer optimizer = OPTIMIZER_DEFAULT;
+    enum status status = check_out(config, refusal);
+
+    plan(run);
+    optimizer.decay = (float)config->settings.decay;
+    optimizer.clip = (float)config->settings.clip;
+    if (status == STATUS_OK)
+        status = checkpoint_folder_open(config->checkpoints, &run->folder, refusal);
+    if (status == STATUS_OK)
+        status = trainer_open(config->model, &run->limits, &run->trainer, refusal);
+    if (status == STATUS_OK)
+        status = run_initial(run, &optimizer, refusal);
+    if (status == STATUS_OK)
+        status = reserve(run, refusal);
+    if (status == STATUS_OK)
+        status = identify(run, refusal);
+    if (status == STATUS_OK && config->restart)
+        checkpoint_folder_clear(&run->folder);
+    return status == STATUS_OK ? load(run, refusal) : status;
+}
+
+/* --- running ---------------------------------------------------------------------------------------------------------------- */
+
+static void tell(const struct run *run, struct run_step *step)
+{
+    const int64_t done = run->at.head.step - run->begun_step;
+
+    step->step = run->at.head.step;
+    step->steps = run->steps;
+    step->epoch = 1 + (int32_t)((run->at.head.step - 1) / run->steps_per_epoch);
+    step->left_ns = (run->config->now_ns() - run->begun_at_ns) / done * (run->steps - run->at.head.step);
+    run->config->stepped(run->config->listener, step);
+}
+
+static enum status run_step(struct run *run, struct refusal *refusal)
+{
+    struct checkpoint_head *head = &run->at.head;
+    const int64_t begun_at_ns = run->config->now_ns();
+    struct run_step step = {.valid_loss = NAN, .rate = schedule_rate(&run->schedule, head->step)};
+    const int32_t count = step_samples(run, head->step, &step.tokens);
+    struct train_outcome outcome;
+
+    if (trainer_step(run->trainer, run->samples, count, &step.rate, &outcome) != STATUS_OK || !isfinite(outcome.loss))
+        return run_diagnose(run, run->samples, count, outcome.loss, refusal);
+    step.step_ns = run->config->now_ns() - begun_at_ns;
+    head->step++;
+    step.loss = outcome.loss;
+    step.norm = outcome.norm;
+    if (evaluates_after(run, head->step))
+        step.valid_loss = evaluate(run);
+    if (evaluates_after(run, head->step) && !isfinite(step.valid_loss))
+        return refuse(refusal, STATUS_INVALID, "the validation loss after step %lld is %g. Nothing was written; a lower learning rate may help",
+                      (long long)head->step, step.valid_loss);
+    run->at.rows[head->step - 1] = (struct run_row){step.loss, step.valid_loss};
+    tell(run, &step);
+    return STATUS_OK;
+}
+
+static bool is_over(const struct run *run)
+{
+    const int64_t patience = run->config->settings.patience;
+
+    return run->at.head.step == run->steps || (patience > 0 && run->at.head.stale >= patience);
+}
+
+static enum status run_steps(struct run *run, struct refusal *refusal)
+{
+    enum status status = STATUS_OK;
+
+    run->begun_at_ns = run->config->now_ns();
+    run->saved_at_ns = run->begun_at_ns;
+    run->begun_step = run->at.head.step;
+    while (status == STATUS_OK && !is_over(run)) {
+        status = run_step(run, refusal);
+        if (status != STATUS_OK)
+            return status;
+        if (*run->config->stop != 0) {
+            status = save(run, refusal);
+            return status != STATUS_OK ? status : refuse(refusal, STATUS_END, "stopped after step %lld of %lld; the same command goes on from there",
+                                                         (long long)run->at.head.step, (long long)run->steps);
+        }
+        if (run->config->now_ns() - run->saved_at_ns >= run->config->checkpoint_every_ns)
+            status = save(run, refusal);
+    }
+    return status;
+}
+
+static enum status finish(struct run *run, struct run_outcome *ret_outcome, struct refusal *refusal)
+{
+    const struct checkpoint_head *head = &run->at.head;
+    enum status status;
+
+    if (head->best_step > 0)
+        trainer_put(run->trainer, 0, TRAIN_MATRICES, run->at.best);
+    status = run_write(run, run->at.state[0], refusal);
+    if (status != STATUS_OK)
+        return status;
+    *ret_outcome = (struct run_outcome){.steps = head->step,
+                                        .best_step = head->best_step > 0 ? head->best_step : head->step,
+                                        .loss = run->at.rows[head->step - 1].loss,
+                                        .valid_loss = head->best_step > 0 ? head->best_loss : NAN,
+                                        .stopped_early = head->step < run->steps};
+    return STATUS_OK;
+}
+
+enum status run_train(const struct run_config *config, struct run_outcome *ret_outcome, struct refusal *refusal)
+{
+    struct run run = {.config = config, .folder = {.file = -1}};
+    enum status status;
+
+    check(config->settings.batch >= 1 && config->settings.epochs >= 1 && config->data->count >= 1);
+    check(config->settings.rank >= 1 && config->settings.rank <= LORA_RANK_MAX && config->settings.row_tokens >= 2);
+    status = open_run(&run, refusal);
+    if (status == STATUS_OK)
+        status = run_steps(&run, refusal);
+    if (status == STATUS_OK)
+        status = finish(&run, ret_outcome, refusal);
+    trainer_close(run.trainer);
+    checkpoint_folder_close(&run.folder, status == STATUS_OK);
+    free(run.order);
+    free(run.samples);
+    free(run.logp);
+    free(run.at.rows);
+    free(run.at.best);
+    for (int i = 0; i < 3; i++)
+        free(run.at.state[i]);
+    return status;
+}

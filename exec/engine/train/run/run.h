@@ -1,0 +1,80 @@
+/* A run: one adapter learned from a file of examples, from the first step to a PEFT folder. Epochs in seeded orders, validation, early
+ * stopping with the best kept, checkpoints. A run that was killed at any moment and begun again ends in the same bytes as one that was
+ * not: an order is a hash of seed and epoch, so a step's number is all that there is to remember of chance. */
+#ifndef TRAIN_RUN_RUN_H
+#define TRAIN_RUN_RUN_H
+
+#include <signal.h>
+
+#include "engine/train/data/data.h"
+#include "engine/train/schedule.h"
+#include "engine/train/train.h"
+
+/* Of what the numbers depend on beside a run's settings: ops, orders, initial matrices. A change of any is another version. */
+#define RUN_NUMERICS 1
+
+/* What must agree for a run to go on from a checkpoint: type, name, what a person calls it. */
+#define RUN_SETTINGS(X)                                                          \
+    X(int64_t, rank, "rank")                                                     \
+    X(double, alpha, "alpha")                                                    \
+    X(double, rate, "learning rate")                                             \
+    X(int64_t, schedule, "schedule")             /* enum schedule_kind */        \
+    X(int64_t, epochs, "epochs")                                                 \
+    X(int64_t, batch, "batch size")              /* samples a step */            \
+    X(int64_t, evaluate_every, "steps between evaluations") /* 0: each epoch */  \
+    X(int64_t, patience, "patience")             /* evaluations without a better one before it stops; 0: never */ \
+    X(int64_t, seed, "seed")                                                     \
+    X(double, decay, "weight decay")                                             \
+    X(double, clip, "largest gradient norm")                                     \
+    X(int64_t, mode, "mode")                     /* enum mode */                 \
+    X(int64_t, row_tokens, "context")            /* tokens of a pass, and of a sample at most */
+struct run_settings {
+#define X(type, name, about) type name;
+    RUN_SETTINGS(X)
+#undef X
+};
+
+struct run_step {
+    int64_t step;          /* done, of steps */
+    int64_t steps;
+    int32_t epoch;         /* from 1 */
+    int64_t tokens;        /* of this step */
+    int64_t step_ns;
+    int64_t left_ns;       /* a guess: the rest at the pace so far */
+    double loss;
+    double norm;
+    double rate;
+    double valid_loss;     /* NAN: not evaluated after this step */
+};
+
+struct run_config {
+    const struct model *model;
+    const struct data_set *data;
+    const struct data_set *validation;  /* NULL: none */
+    struct run_settings settings;
+    struct trainer_config trainer;      /* device, threads, kernels, recompute; the rest follows from the settings */
+    const char *base;                   /* the base's name in the adapter's config */
+    const char *out;                    /* a folder that is not there yet */
+    const char *checkpoints;            /* a folder, made if need be; removed when the adapter is written */
+    int64_t checkpoint_every_ns;        /* 0: after each step */
+    bool restart;                       /* remove the checkpoints that are there and begin anew */
+    const volatile sig_atomic_t *stop;  /* not 0: checkpoint and end */
+    int64_t (*now_ns)(void);
+    void *listener;
+    void (*stepped)(void *listener, const struct run_step *step);
+    void (*said)(void *listener, const char *text); /* something a person should know */
+};
+
+struct run_outcome {
+    int64_t steps;         /* done */
+    int64_t best_step;     /* whose matrices were written */
+    double loss;           /* of the last step */
+    double valid_loss;     /* of the best; NAN without validation */
+    bool stopped_early;
+};
+
+/* END: it was stopped, and checkpoints hold it. INVALID: a refusal, or a number that is not finite, with the step, the lines of its samples and
+ * the largest gradient; files are as they were. */
+enum status run_train(const struct run_config *config, struct run_outcome *ret_outcome, struct refusal *refusal);
+
+#endif

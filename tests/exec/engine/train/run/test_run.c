@@ -1,0 +1,497 @@
+/* Runs of a tiny model from data to adapter: undisturbed, stopped, killed, with damaged checkpoints, with numbers that are not finite. */
+#include "engine/train/run/run.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+
+#include "engine/lora/peft.h"
+#include "engine/train/run/checkpoint.h"
+#include "exec/scratch.h"
+#include "support.h"
+
+#define STEPS 20 /* 5 epochs of 4 */
+static const char pairs[] =
+    "{\"prompt\": \"One\", \"completion\": \" two\"}\n{\"prompt\": \"Two\", \"completion\": \" three\"}\n"
+    "{\"prompt\": \"Three\", \"completion\": \" four and more\"}\n{\"prompt\": \"Four\", \"completion\": \" five\"}\n"
+    "{\"prompt\": \"Five\", \"completion\": \" six\"}\n{\"prompt\": \"Six\", \"completion\": \" seven, and no end of it\"}\n"
+    "{\"prompt\": \"Seven\", \"completion\": \" eight\"}\n";
+static const char against[] = "{\"prompt\": \"One\", \"completion\": \" qqqqqqqqq\"}\n{\"prompt\": \"Two\", \"completion\": \" zzzzzzz\"}\n";
+
+struct world {
+    struct scratch scratch;
+    struct model *model;
+    struct tokenizer *tokenizer;
+    struct data_set *data;
+    struct data_set *validation;
+    struct run_config run;
+    struct run_outcome outcome;
+    struct refusal refusal;
+    char out[512];
+    char checkpoints[560];
+    char heard[4096];           /* what was said */
+    volatile sig_atomic_t stop;
+    int64_t stop_after;         /* steps; 0: never */
+    int64_t steps;              /* heard of */
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void hear(void *listener, const char *text)
+{
+    struct world *world = listener;
+
+    snprintf(world->heard + strlen(world->heard), sizeof(world->heard) - strlen(world->heard), "%s\n", text);
+}
+
+static void count_step(void *listener, const struct run_step *step)
+{
+    struct world *world = listener;
+
+    world->steps++;
+    if (step->step == world->stop_after)
+        world->stop = 1;
+}
+
+static struct data_set *set_of(struct world *world, const char *text)
+{
+    const struct data_source source = {.tokenizer = world->tokenizer, .eos = 2, .vocabulary = 288, .tokens_max = 64};
+    struct data_set *set;
+
+    if (data_open_text(text, (int64_t)strlen(text), "t.jsonl", &source, &set, &world->refusal) != STATUS_OK)
+        fail_msg("%s", world->refusal.text);
+    return set;
+}
+
+static struct world *world_new(void)
+{
+    struct world *world = calloc(1, sizeof(*world));
+    const struct model_config config = tiny_config(FAMILY_LLAMA);
+    char error[TOKENIZER_ERROR_MAX] = "";
+
+    scratch_begin(&world->scratch);
+    tiny_model(scratch_folder(&world->scratch, "base"), &config, 1, DTYPE_F32);
+    assert_int_equal(model_open(scratch_at(&world->scratch, "base"), &world->model, &world->refusal), STATUS_OK);
+    assert_int_equal(tokenizer_open(scratch_at(&world->scratch, "base"), &world->tokenizer, error), STATUS_OK);
+    world->data = set_of(world, pairs);
+    world->run = (struct run_config){.model = world->model,
+                                     .data = world->data,
+                                     .settings = {.rank = 4, .alpha = 8, .rate = 0.01, .schedule = SCHEDULE_COSINE, .epochs = 5, .batch = 2,
+                                                  .seed = 3, .clip = 1, .mode = MODE_EXACT, .row_tokens = 64},
+                                     .trainer = {.device = &device_cpu, .threads = 1, .kernels = kernel_set_best()},
+                                     .base = "tiny",
+                                     .out = world->out,
+                                     .checkpoints = world->checkpoints,
+                                     .checkpoint_every_ns = INT64_MAX,
+                                     .stop = &world->stop,
+                                     .now_ns = now_ns,
+                                     .listener = world,
+                                     .stepped = count_step,
+                                     .said = hear};
+    return world;
+}
+
+static void name_out(struct world *world, const char *name)
+{
+    snprintf(world->out, sizeof(world->out), "%s", scratch_at(&world->scratch, name));
+    snprintf(world->checkpoints, sizeof(world->checkpoints), "%s.checkpoints", world->out);
+}
+
+static enum status train(struct world *world)
+{
+    world->heard[0] = '\0';
+    world->steps = 0;
+    world->stop = 0;
+    return run_train(&world->run, &world->outcome, &world->refusal);
+}
+
+static void world_free(struct world *world)
+{
+    data_close(world->data);
+    data_close(world->validation);
+    tokenizer_close(world->tokenizer);
+    model_close(world->model);
+    scratch_end(&world->scratch);
+    free(world);
+}
+
+static char *bytes_of(struct world *world, const char *folder, const char *name, int64_t *ret_bytes)
+{
+    char path[1024];
+    void *data;
+
+    snprintf(path, sizeof(path), "%s/%s", scratch_at(&world->scratch, folder), name);
+    if (file_read(AT_FDCWD, path, path, 1 << 30, &data, ret_bytes, &world->refusal) != STATUS_OK)
+        fail_msg("%s", world->refusal.text);
+    return data;
+}
+
+/* Adapter and losses alike, to the byte. */
+static void same(struct world *world, const char *a, const char *b)
+{
+    static const char *const names[] = {"adapter_model.safetensors", "results.csv", "adapter_config.json"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        int64_t count_a, count_b;
+        char *mine = bytes_of(world, a, names[i], &count_a);
+        char *other = bytes_of(world, b, names[i], &count_b);
+
+        assert_int_equal(count_a, count_b);
+        if (memcmp(mine, other, (size_t)count_a) != 0)
+            fail_msg("%s of %s and %s differ", names[i], a, b);
+        free(mine);
+        free(other);
+    }
+}
+
+/* Writes 0xff over the middle of the newest checkpoint, or of all. */
+static void damage(const struct world *world, bool all)
+{
+    DIR *directory = opendir(world->checkpoints);
+    struct dirent *entry;
+    char newest[300] = "";
+    char path[1024];
+
+    assert_non_null(directory);
+    while ((entry = readdir(directory)) != NULL) {
+        FILE *file;
+
+        if (entry->d_name[0] == '.' || (!all && strcmp(entry->d_name, newest) < 0))
+            continue;
+        snprintf(newest, sizeof(newest), "%.299s", entry->d_name);
+        if (!all)
+            continue;
+        snprintf(path, sizeof(path), "%s/%.299s", world->checkpoints, entry->d_name);
+        file = fopen(path, "r+b");
+        assert_non_null(file);
+        fseek(file, 2000, SEEK_SET);
+        fputc(0xff, file);
+        fputc(0x5a, file);
+        fclose(file);
+    }
+    closedir(directory);
+    snprintf(path, sizeof(path), "%s/%s", world->checkpoints, newest);
+    if (!all)
+        assert_int_equal(truncate(path, 3000), 0);
+}
+
+static void plain_run(struct world *world)
+{
+    name_out(world, "plain");
+    if (train(world) != STATUS_OK)
+        fail_msg("%s", world->refusal.text);
+}
+
+static bool is_there(struct world *world, const char *name)
+{
+    return access(scratch_at(&world->scratch, name), F_OK) == 0;
+}
+
+static void a_run_learns_and_leaves_an_adapter(void **state)
+{
+    struct world *world = world_new();
+    struct peft *peft;
+    int64_t bytes;
+    double first, last;
+    char *rows;
+    int lines = 0;
+
+    (void)state;
+    plain_run(world);
+    assert_int_equal(world->outcome.steps, STEPS);
+    assert_int_equal(world->steps, STEPS);
+    assert_int_equal(peft_open(world->out, &world->model->config, 16, &peft, &world->refusal), STATUS_OK);
+    assert_int_equal(peft->source.rank, 4);
+    assert_true(fabs(peft->alpha_stated - 8) < 1e-9);
+    assert_int_equal(peft->tensors, 3 * LORA_MODULE_COUNT * 2);
+    peft_close(peft);
+    rows = bytes_of(world, "plain", "results.csv", &bytes);
+    for (int64_t i = 0; i < bytes; i++)
+        lines += rows[i] == '\n';
+    assert_int_equal(lines, STEPS + 1);
+    assert_int_equal(sscanf(rows, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n1,%lf,", &first), 1);
+    last = world->outcome.loss;
+    if (!(last < first - 0.5))
+        fail_msg("loss %g at first, %g at last", first, last);
+    free(rows);
+    assert_false(is_there(world, "plain.checkpoints"));
+    assert_int_equal(train(world), STATUS_INVALID); /* its folder is taken now */
+    assert_non_null(strstr(world->refusal.text, "is there already"));
+    world_free(world);
+}
+
+static void a_stopped_run_goes_on_to_the_same_bytes(void **state)
+{
+    struct world *world = world_new();
+
+    (void)state;
+    world->validation = set_of(world, against);
+    world->run.validation = world->validation;
+    plain_run(world);
+    name_out(world, "stopped");
+    world->stop_after = 7;
+    assert_int_equal(train(world), STATUS_END);
+    assert_non_null(strstr(world->refusal.text, "stopped after step 7 of 20"));
+    assert_false(is_there(world, "stopped"));
+    world->stop_after = 8;
+    assert_int_equal(train(world), STATUS_END);
+    world->stop_after = 0;
+    assert_int_equal(train(world), STATUS_OK);
+    assert_int_equal(world->steps, STEPS - 8);
+    same(world, "plain", "stopped");
+    world_free(world);
+}
+
+/* Killed between the adapter's last rename and the end, a run finds its own adapter there. */
+static int child_train(struct world *world)
+{
+    if (train(world) == STATUS_OK || strstr(world->refusal.text, "is there already") != NULL)
+        return 0;
+    fprintf(stderr, "%s\n", world->refusal.text);
+    return 1;
+}
+
+/* A child trains with a checkpoint after each step and is killed somewhere, again and again, until it comes through; the times killed. */
+static int kill_until_done(struct world *world, int64_t wait_most_ns, uint64_t seed, uint64_t *draws)
+{
+    int killed = 0;
+    int status = 1;
+
+    for (int round = 0; round < 1000 && status != 0; round++) {
+        const int64_t wait_ns = (int64_t)draw_below(draws, (uint64_t)(wait_most_ns + wait_most_ns * round / 20));
+        const struct timespec wait = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
+        const pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(child_train(world));
+        nanosleep(&wait, NULL);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+            fail_msg("seed %llu, round %d: a run that goes on failed", (unsigned long long)seed, round);
+        killed += WIFSIGNALED(status);
+    }
+    if (status != 0)
+        fail_msg("seed %llu: it never came through", (unsigned long long)seed);
+    return killed;
+}
+
+static void a_killed_run_goes_on_to_the_same_bytes(void **state)
+{
+    const uint64_t seed = test_seed((uint64_t)now_ns());
+    uint64_t draws = seed;
+    struct world *world = world_new();
+    int64_t plain_ns = now_ns();
+    int killed = 0;
+
+    (void)state;
+    world->validation = set_of(world, against);
+    world->run.validation = world->validation;
+    plain_run(world);
+    plain_ns = now_ns() - plain_ns;
+    world->run.checkpoint_every_ns = 0;
+    for (int i = 0; i < 5; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "killed%d", i);
+        name_out(world, name);
+        killed += kill_until_done(world, plain_ns, seed, &draws);
+        same(world, "plain", name);
+    }
+    printf("seed %llu: killed %d times\n", (unsigned long long)seed, killed);
+    world_free(world);
+}
+
+static void a_damaged_checkpoint_leaves_the_one_before(void **state)
+{
+    struct world *world = world_new();
+
+    (void)state;
+    plain_run(world);
+    name_out(world, "damaged");
+    world->run.checkpoint_every_ns = 0;
+    world->stop_after = 9;
+    assert_int_equal(train(world), STATUS_END);
+    damage(world, false);
+    world->stop_after = 0;
+    assert_int_equal(train(world), STATUS_OK);
+    assert_non_null(strstr(world->heard, "step-000000000009.checkpoint is damaged"));
+    assert_non_null(strstr(world->heard, "goes on from the checkpoint after step 8 of 20"));
+    same(world, "plain", "damaged");
+    world_free(world);
+}
+
+static void without_a_whole_checkpoint_only_restart_begins_anew(void **state)
+{
+    struct world *world = world_new();
+
+    (void)state;
+    plain_run(world);
+    name_out(world, "all");
+    world->run.checkpoint_every_ns = 0;
+    world->stop_after = 9;
+    assert_int_equal(train(world), STATUS_END);
+    damage(world, true);
+    world->stop_after = 0;
+    assert_int_equal(train(world), STATUS_CORRUPT);
+    assert_non_null(strstr(world->refusal.text, "--restart"));
+    world->run.restart = true;
+    assert_int_equal(train(world), STATUS_OK);
+    assert_int_equal(world->steps, STEPS);
+    same(world, "plain", "all");
+    world_free(world);
+}
+
+static void another_run_s_checkpoint_is_refused(void **state)
+{
+    struct world *world = world_new();
+    struct data_set *data;
+    const struct model_config config = tiny_config(FAMILY_LLAMA);
+    struct model *other;
+
+    (void)state;
+    name_out(world, "other");
+    world->stop_after = 3;
+    assert_int_equal(train(world), STATUS_END);
+    world->stop_after = 0;
+    data = set_of(world, against);
+    world->run.data = data;
+    assert_int_equal(train(world), STATUS_INVALID);
+    assert_non_null(strstr(world->refusal.text, "another data set"));
+    world->run.data = world->data;
+    world->run.validation = data;
+    assert_int_equal(train(world), STATUS_INVALID);
+    assert_non_null(strstr(world->refusal.text, "another validation set"));
+    world->run.validation = NULL;
+    world->run.settings.rate = 0.02;
+    world->run.settings.batch = 3;
+    assert_int_equal(train(world), STATUS_INVALID);
+    assert_non_null(strstr(world->refusal.text, "another learning rate"));
+    assert_non_null(strstr(world->refusal.text, "another batch size"));
+    world->run.settings.rate = 0.01;
+    world->run.settings.batch = 2;
+    tiny_model(scratch_folder(&world->scratch, "base2"), &config, 2, DTYPE_F32);
+    assert_int_equal(model_open(scratch_at(&world->scratch, "base2"), &other, &world->refusal), STATUS_OK);
+    world->run.model = other;
+    assert_int_equal(train(world), STATUS_INVALID);
+    assert_non_null(strstr(world->refusal.text, "another base"));
+    world->run.model = world->model;
+    model_close(other);
+    world->run.trainer.kernels = KERNELS_SCALAR;
+    assert_int_equal(train(world), STATUS_OK);
+    if (kernel_set_best() != KERNELS_SCALAR)
+        assert_non_null(strstr(world->heard, "going on with cpu-scalar"));
+    data_close(data);
+    world_free(world);
+}
+
+static void two_runs_do_not_share_a_folder(void **state)
+{
+    struct world *world = world_new();
+    struct checkpoint_folder folder;
+
+    (void)state;
+    name_out(world, "shared");
+    assert_int_equal(checkpoint_folder_open(world->checkpoints, &folder, &world->refusal), STATUS_OK);
+    assert_int_equal(train(world), STATUS_INVALID);
+    assert_non_null(strstr(world->refusal.text, "another run"));
+    checkpoint_folder_close(&folder, false);
+    assert_int_equal(train(world), STATUS_OK);
+    world_free(world);
+}
+
+static void numbers_that_are_not_finite_end_a_run_and_write_nothing(void **state)
+{
+    struct world *world = world_new();
+
+    (void)state;
+    name_out(world, "wild");
+    world->stop_after = 2;
+    assert_int_equal(train(world), STATUS_END);
+    name_out(world, "wilder");
+    world->stop_after = 0;
+    world->run.settings.rate = 1e25;
+    world->run.settings.schedule = SCHEDULE_CONSTANT;
+    assert_int_equal(train(world), STATUS_INVALID);
+    printf("%s\n", world->refusal.text);
+    assert_non_null(strstr(world->refusal.text, "step 2 (batch 2 of epoch 1, examples of lines "));
+    assert_non_null(strstr(world->refusal.text, "the largest gradient is "));
+    assert_false(is_there(world, "wilder"));
+    world_free(world);
+}
+
+/* What is learned makes the validation worse: the first evaluation stays the best, and its matrices are written. */
+static void early_stopping_keeps_the_best(void **state)
+{
+    struct world *world = world_new();
+
+    (void)state;
+    world->validation = set_of(world, against);
+    world->run.validation = world->validation;
+    world->run.settings.patience = 2;
+    world->run.settings.epochs = 30;
+    world->run.settings.rate = 0.05;
+    world->run.settings.evaluate_every = 2;
+    name_out(world, "early");
+    assert_int_equal(train(world), STATUS_OK);
+    assert_true(world->outcome.stopped_early);
+    assert_true(world->outcome.best_step == world->outcome.steps - 4);
+    assert_true(isfinite(world->outcome.valid_loss));
+    printf("%lld steps, the best after %lld\n", (long long)world->outcome.steps, (long long)world->outcome.best_step);
+    world_free(world);
+}
+
+static void a_split_keeps_both_sides_whole(void **state)
+{
+    struct world *world = world_new();
+    struct data_set *part = NULL;
+    const int64_t tokens = world->data->tokens_count;
+    const int64_t targets = world->data->targets_count;
+    struct data_set *whole = set_of(world, pairs);
+
+    (void)state;
+    assert_int_equal(data_split(world->data, 40, 1, &part, &world->refusal), STATUS_OK);
+    assert_int_equal(world->data->count + part->count, 7);
+    assert_int_equal(world->data->examples + part->examples, 7);
+    assert_int_equal(world->data->tokens_count + part->tokens_count, tokens);
+    assert_int_equal(world->data->targets_count + part->targets_count, targets);
+    for (int side = 0; side < 2; side++) {
+        const struct data_set *set = side == 0 ? world->data : part;
+
+        for (int32_t i = 0; i < set->count; i++)
+            assert_memory_equal(set->tokens + set->sample[i].at, whole->tokens + whole->sample[set->sample[i].line - 1].at,
+                                (size_t)set->sample[i].tokens * sizeof(int32_t));
+    }
+    data_close(part);
+    data_close(whole);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_learns_and_leaves_an_adapter),
+        cmocka_unit_test(a_stopped_run_goes_on_to_the_same_bytes),
+        cmocka_unit_test(a_killed_run_goes_on_to_the_same_bytes),
+        cmocka_unit_test(a_damaged_checkpoint_leaves_the_one_before),
+        cmocka_unit_test(without_a_whole_checkpoint_only_restart_begins_anew),
+        cmocka_unit_test(another_run_s_checkpoint_is_refused),
+        cmocka_unit_test(two_runs_do_not_share_a_folder),
+        cmocka_unit_test(numbers_that_are_not_finite_end_a_run_and_write_nothing),
+        cmocka_unit_test(early_stopping_keeps_the_best),
+        cmocka_unit_test(a_split_keeps_both_sides_whole),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
