@@ -188,7 +188,7 @@ $(B)/%.o: %.c
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
-.PHONY: cuda cuda-goldens check-gpu bench-gpu all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
+.PHONY: benches cuda cuda-goldens check-gpu bench-gpu all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
 # bin/ is what people use: the release build, whatever else was built after it.
 links: $(B)/bin/berth-sim $(B)/bin/berth-exec
 ifeq ($(MODE),release)
@@ -215,7 +215,7 @@ demo-run:
 	bin/berth-sim run scenarios/azure-conv.yaml --out demo-report/run.h5 --report demo-report
 
 check: deps ## install what is missing, build, run the tests (release and asan), at most ten minutes
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests cuda
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests benches cuda
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=debug all
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan all tests
 	@tests/run.sh release asan
@@ -241,6 +241,7 @@ $(B)/tests/bench/exec/%: $(B)/tests/bench/exec/%.o $(EXEC_LIBS_OWN)
 	@$(CC) $(LDFLAGS) -o $@ $< $(EXEC_LIBS_OWN) $(EXEC_LIBS)
 $(B)/tests/bench/%: $(B)/tests/bench/%.o $(SIM_LIBS_OWN)
 	@$(CC) $(LDFLAGS) -o $@ $< $(SIM_LIBS_OWN) $(HOST_LIBS)
+benches: $(BENCHES)
 bench: all $(BENCHES) ## speed, one JSON line each; BENCH=name for one of them
 	@tests/bench.sh $(B) $(BENCH)
 

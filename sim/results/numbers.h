@@ -55,8 +55,7 @@
     X(merge_break_even_milli) \
     X(merge_starts)         \
     X(merge_drains)         \
-    X(merged_replica_ns)    \
-    X(serving_stops)
+    X(merged_replica_ns)
 
 /* X(name, field of struct latency). A quantile of an unstable run is no property of the fleet and is not shown. */
 #define QUANTILE_LIST(X) X("p50", p50_ns) X("p90", p90_ns) X("p99", p99_ns)

@@ -113,7 +113,6 @@ struct run_facts {
     uint64_t merge_starts;      /* of replicas with merged weights; also counted above */
     uint64_t merge_drains;
     uint64_t merged_replica_ns; /* that they stood or were starting, whole run */
-    uint64_t serving_stops;     /* jobs stopped because serving needed their GPUs */
     const char *notes;          /* of the source; copied */
     const struct jobs_facts *jobs; /* NULL: no jobs; only until results_close() */
 };

@@ -45,6 +45,7 @@ struct forward {
     int32_t *row_of_output;  /* [outputs]: the caller's order -> ours */
     int32_t outputs_before;  /* of the last step */
     uint32_t graphs[GRAPH_BUCKETS]; /* of decode steps of 1 << i rows; 0: not recorded yet */
+    bool warm[GRAPH_BUCKETS]; /* a step of that many rows was launched: libraries that start late have started */
     bool no_graphs;          /* the device has none */
 };
 
@@ -398,6 +399,11 @@ static void run_graph(struct forward *forward)
     batch.max = (struct counts){.rows = rows, .outputs = rows, .sequences = rows,
                                 .segments = (int32_t)min_i64(rows, forward->config.segments_max)};
     batch.max.tiles = batch_tiles_max(rows, batch.max.segments);
+    if (!forward->warm[bucket]) {
+        forward->warm[bucket] = true;
+        run(forward, &batch, forward->config.lora_rank_max > 0);
+        return;
+    }
     if (forward->graphs[bucket] == 0) {
         forward->device->record(forward->dev);
         run(forward, &batch, forward->config.lora_rank_max > 0);

@@ -108,11 +108,6 @@ static void samples_make(struct bench *bench)
     }
 }
 
-static double clock_s(uint32_t threads)
-{
-    return threads == 1 ? bench_cpu_s() : probe_now_s();
-}
-
 /* On one thread the processor's time, as for the step. */
 static double peak_look(struct bench *bench, uint32_t threads)
 {
@@ -121,11 +116,11 @@ static double peak_look(struct bench *bench, uint32_t threads)
     double best = 0;
 
     for (int i = 0; i < 4; i++) {
-        double taken_s = -clock_s(threads);
+        double taken_s = -probe_now_s(&bench->probe);
         double gflops;
 
         team_run(bench->probe.team, peak, &bench->probe);
-        taken_s += clock_s(threads);
+        taken_s += probe_now_s(&bench->probe);
         gflops = flops * threads / taken_s * 1e-9;
         best = gflops > best ? gflops : best;
     }
@@ -151,9 +146,9 @@ static void measure(struct bench *bench, struct trainer *trainer, enum recompute
         double taken_s;
 
         gflops = peak_look(bench, threads);
-        taken_s = -clock_s(threads);
+        taken_s = -probe_now_s(&bench->probe);
         check(trainer_step(trainer, bench->sample, SAMPLES, &rate, &outcome) == STATUS_OK);
-        taken_s += clock_s(threads);
+        taken_s += probe_now_s(&bench->probe);
         after = peak_look(bench, threads);
         if (gflops > 1.1 * after || after > 1.1 * gflops) {
             dropped++;
