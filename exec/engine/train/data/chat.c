@@ -141,6 +141,36 @@ static enum status gathering_add(struct data_reader *reader, struct gathering *g
     return STATUS_OK;
 }
 
+/* Some templates write the prompt for an answer behind every chat, asked or not. It ends the turn's ids then, as it ends the prompt's;
+ * what both end with begins, but for equal words, with the token that ends a turn, which stays. */
+static void trim_prompt(const struct data_reader *reader, const struct token_list *prompt, struct token_list *ids)
+{
+    size_t same = 0;
+
+    while (same < ids->count && same < prompt->count && ids->ids[ids->count - 1 - same] == prompt->ids[prompt->count - 1 - same])
+        same++;
+    for (size_t at = ids->count - same; at < ids->count; at++)
+        if (token_is_special(reader->source->tokenizer, ids->ids[at])) {
+            ids->count = at + 1;
+            return;
+        }
+}
+
+/* The first `count` messages, the last of them a turn whose prompt is `prompt`. */
+static enum status encode_answer(struct data_reader *reader, const json_t *example, size_t count, const struct token_list *prompt,
+                                 struct token_list *ids)
+{
+    struct token_list prompted = {0};
+    enum status status = encode_turns(reader, example, count, false, ids);
+
+    if (status == STATUS_OK)
+        status = encode_turns(reader, example, count, true, &prompted);
+    if (status == STATUS_OK && prompted.count == ids->count && data_common(&prompted, ids) == ids->count)
+        trim_prompt(reader, prompt, ids);
+    token_list_free(&prompted);
+    return status;
+}
+
 static enum status add_turn(struct data_reader *reader, const json_t *example, size_t index, struct gathering *gathering)
 {
     struct token_list prompt = {0};
@@ -149,7 +179,7 @@ static enum status add_turn(struct data_reader *reader, const json_t *example, s
     enum status status = encode_turns(reader, example, index, true, &prompt);
 
     if (status == STATUS_OK)
-        status = encode_turns(reader, example, index + 1, false, &ids);
+        status = encode_answer(reader, example, index + 1, &prompt, &ids);
     if (status == STATUS_OK)
         status = find_span(reader, &prompt, &ids, index, &span);
     if (status == STATUS_OK)

@@ -110,6 +110,18 @@ static void an_open_turn_gets_the_end(void **state)
     world_end(&world);
 }
 
+/* As the first Llama 3 had it: the prompt stands behind every chat, asked for or not. */
+static void a_prompt_nobody_asked_for_is_not_learned(void **state)
+{
+    struct world world = world_of(TURNS "{{ eos_token }}{% endfor %}[assistant]");
+
+    (void)state;
+    assert_int_equal(take(&world, CHAT(U("Hello") "," A("Hello") "," U("So long") "," A("So long"))), STATUS_OK);
+    assert_int_equal(world.set->count, 1);
+    expect(&world, 0, "<s>[user]Hello</s>[assistant]Hello</s>[user]So long</s>[assistant]So long</s>", "Hello</s>|So long</s>");
+    world_end(&world);
+}
+
 static void a_template_that_rewrites_earlier_turns_makes_a_sample_a_turn(void **state)
 {
     struct world world = world_of(rewriting);
@@ -292,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_and_their_ends_are_learned_and_nothing_else),
         cmocka_unit_test(an_open_turn_gets_the_end),
+        cmocka_unit_test(a_prompt_nobody_asked_for_is_not_learned),
         cmocka_unit_test(a_template_that_rewrites_earlier_turns_makes_a_sample_a_turn),
         cmocka_unit_test(what_a_message_spells_stays_text),
         cmocka_unit_test(a_prompt_is_what_a_server_would_see),
