@@ -60,6 +60,7 @@ int model_refused(const char *verb, const struct refusal *refusal)
 static const struct verb verbs[] = {
     {"inspect", cmd_model_inspect, "what a model or an adapter is"},
     {"random", cmd_model_random, "a model of random numbers, for benchmarks"},
+    {"create-tiny", cmd_model_create_tiny, "a tiny chat model, taught from nothing, to try things with"},
     {"merge", cmd_model_merge, "a model with an adapter folded in"},
 };
 
@@ -67,7 +68,7 @@ static void print_help(FILE *out)
 {
     fputs("usage: berth-exec model VERB ...        berth-exec model VERB --help says more\n\n", out);
     for (size_t i = 0; i < ARRAY_COUNT(verbs); i++)
-        fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].about);
+        fprintf(out, "  %-12s %s\n", verbs[i].name, verbs[i].about);
 }
 
 int cmd_model(int argc, char **argv)

@@ -11,6 +11,7 @@
 
 int cmd_model_inspect(int argc, char **argv);
 int cmd_model_random(int argc, char **argv);
+int cmd_model_create_tiny(int argc, char **argv);
 int cmd_model_merge(int argc, char **argv);
 
 /* Not 0 after Ctrl-C or a polite kill: whoever writes stops, and cleans up. */
