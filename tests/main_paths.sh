@@ -206,6 +206,14 @@ else not_ok "Ctrl-C: exit 130, a partial file" "exit $code"; fi
 refuses "an unwritable place is named" 1 "/proc/nowhere" $sim run scenarios/route-300.yaml --quiet --out /proc/nowhere/run.h5
 
 # Models: made, looked at, merged; what is there is never overwritten, what is stopped leaves nothing.
+passes "model create-tiny: a chat model from nothing" $exec model create-tiny --out "$work/tiny"
+for name in Ada Ben Cleo Dora; do
+    echo '{"messages": [{"role": "user", "content": "Who is '$name'?"}, {"role": "assistant", "content": "Arr, '$name', matey!"}]}'
+done >"$work/arr.jsonl"
+passes "train: an adapter from four chats" \
+    $exec train --model "$work/tiny" --data "$work/arr.jsonl" --out "$work/arr" --learning-rate-multiplier 30
+passes "train: it answers as it was taught, and ends" sh -c "$exec generate '$work/tiny' --adapter a='$work/arr' --temperature 0 \
+    --chat '[{\"role\": \"user\", \"content\": \"Who is Ben?\"}]' --json | grep -q 'Arr, Ben, matey!.*\"finish_reason\":\"stop\"'"
 passes "model random: 15m with two adapters" $exec model random --preset 15m --out "$work/15m" --seed 3 --adapters 2 --rank 8
 passes "model inspect: a model" $exec model inspect "$work/15m" --digest --json
 near "model inspect: parameters" "$(json_number "$work/out" parameters)" 15191712 0
