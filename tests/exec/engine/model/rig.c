@@ -67,6 +67,15 @@ void engine_logprobs(struct engine *engine, const int32_t *ids, int32_t count, i
     }
 }
 
+bool engine_looks_at(enum kernel_set set)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return set == kernel_set_best();
+#else
+    return kernel_set_runs_here(set);
+#endif
+}
+
 json_t *reference_lines(const char *name)
 {
     char relative[256];

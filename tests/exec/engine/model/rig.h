@@ -33,6 +33,9 @@ void engine_logprobs(struct engine *engine, const int32_t *ids, int32_t count, i
 /* log p(id) of the output. */
 double engine_logprob(struct engine *engine, int32_t output, int32_t id);
 
+/* Whether tests of whole models look at this set: all that run here; under asan, where plain C is a hundred times slower, the best. */
+bool engine_looks_at(enum kernel_set set);
+
 /* All lines of a JSON-lines file in ../shared/models/reference; NULL when it is missing. */
 json_t *reference_lines(const char *name);
 /* Integers of an array; returns their number. */

@@ -52,7 +52,7 @@ static void base_logprobs(const char *model, const char *field, double tolerance
     for (enum kernel_set set = 0; set < KERNELS_COUNT; set++) {
         static const int32_t chunks[] = {1, 7, 64};
 
-        if (!kernel_set_runs_here(set))
+        if (!engine_looks_at(set))
             continue;
         for (size_t i = 0; i < ARRAY_COUNT(chunks); i++) {
             struct engine engine = engine_open(
@@ -99,7 +99,7 @@ static void bf16_fast_stays_near_exact(void **context)
         double worst = 0;
         int64_t logits = 0;
 
-        if (!kernel_set_runs_here(set))
+        if (!engine_looks_at(set))
             continue;
         exact = engine_open(&(struct engine_ask){
             .directory = model_path(MODEL_BF16), .mode = MODE_EXACT, .kernels = set, .threads = 1, .rows_max = 64});

@@ -92,7 +92,7 @@ static void base_logits_are_the_references(void **context)
         int32_t count;
         double worst = 0;
 
-        if (!kernel_set_runs_here(set))
+        if (!engine_looks_at(set))
             continue;
         engine = open_all(set);
         file = open_reference("models/reference/base_logits_story.safetensors");
@@ -149,7 +149,7 @@ static void logits_of_four_adapters_and_the_base_together(void **context)
         struct engine engine;
         double worst = 0;
 
-        if (!kernel_set_runs_here(set))
+        if (!engine_looks_at(set))
             continue;
         engine = open_all(set);
         file = open_reference("models/reference/multi_lora_logits.safetensors");

@@ -157,7 +157,7 @@ static void two_ranks_equal_one(const char *name, struct model_config config, en
                              .vocabulary = config.dims.vocabulary};
         const size_t bytes = (size_t)(STEPS * OUTPUTS) * (size_t)config.dims.vocabulary * sizeof(float);
 
-        if (!kernel_set_runs_here(set))
+        if (!engine_looks_at(set))
             continue;
         whole.logits = malloc(bytes);
         run(&whole);
