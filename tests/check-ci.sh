@@ -1,6 +1,6 @@
 #!/bin/sh
-# The slower tests: a clang build with equal numbers, long random histories, short fuzzing. Everything here runs in one thread, so there is nothing for
-# ThreadSanitizer to see yet.
+# The slower tests: a clang build with equal numbers, long random histories, threads under
+# ThreadSanitizer, short fuzzing.
 set -u
 sudo=$([ "$(id -u)" = 0 ] || echo sudo)
 missing=
@@ -39,6 +39,15 @@ make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/shared/f
     BERTH_TEST_EVENTS=250000 build/release/tests/shared/fleet/jobs/test_jobs_random >"$work/random.log" 2>&1
 random=$?
 note $random "a million random events a pair of policies: $(grep -E 'ERROR: |PASSED' "$work/random.log" | head -n 1)"
+
+# Threads: the team that kernels run on, ranks, the loader beside a worker, a server beside its clients.
+threaded="device/test_team model/test_shard ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds"
+programs=$(for test in $threaded; do echo "build/tsan/tests/exec/engine/$test"; done | sed 's#engine/\.\./##')
+# shellcheck disable=SC2086
+make --no-print-directory -j"$(nproc)" MODE=tsan $programs >/dev/null; note $? "the programs with threads are built with ThreadSanitizer"
+for program in $programs; do
+    "$program" >"$work/tsan.log" 2>&1; note $? "ThreadSanitizer: $program: $(grep -E 'WARNING: Thread|PASSED' "$work/tsan.log" | head -n 1)"
+done
 
 # Short fuzzing: bytes as traces, half a minute; what it finds is kept beside the log.
 clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_TRACE -Ishared -Itraces \

@@ -1,5 +1,9 @@
 #include "engine/device/kernel_set.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 static const struct {
     const char *name;
     const char *about;
@@ -21,6 +25,19 @@ const char *kernel_set_about(enum kernel_set set)
     return sets[set].about;
 }
 
+#if defined(__x86_64__)
+/* Conversions of 16-bit floats, which not every compiler's list of features names. */
+static bool has_f16c(void)
+{
+    unsigned int eax;
+    unsigned int ebx;
+    unsigned int ecx;
+    unsigned int edx;
+
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 bool kernel_set_runs_here(enum kernel_set set)
 {
 #if defined(__x86_64__)
@@ -29,7 +46,7 @@ bool kernel_set_runs_here(enum kernel_set set)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16");
     case KERNELS_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     default:
         break;
     }

@@ -37,7 +37,8 @@ struct ops {
     /* y act [T][F] = silu(gate) * up, gate_up f32 [T][2F] */
     void (*swiglu)(struct dev *, act *y, const float *gate_up, const struct batch *);
     /* For each output row: the log of the sum of exp of its logits, and its `best` largest logits in falling order, ids rising on
-     * ties. ret_lse [outputs], ret_logit, ret_id [outputs][best]; best <= PICK_MAX, best <= V. */
+     * ties. ret_lse [outputs], ret_logit, ret_id [outputs][best]; best <= PICK_MAX, best <= V. A logit that is no number counts, and
+     * is handed over, as -infinity; ret_lse is then no number, which tells. */
     void (*pick)(struct dev *, float *ret_lse, float *ret_logit, int32_t *ret_id, const float *logits, int best, const struct batch *);
     /* x f32 [n] = the sum over ranks, in rank order; nothing when tp = 1 */
     void (*all_reduce)(struct dev *, float *x, int64_t n);
