@@ -120,6 +120,21 @@ void serving_books_gone(struct sim_replica *replica)
         ledger_gpu_down(books->ledger, gpu, replica->sim->now_ns);
 }
 
+/* Each GPU's bill is rounded down, so what is left for idle time may be a nano a GPU short. With nobody's reservation to take it from, it
+ * is the platform's own: its largest part gives it. */
+static void round_idle(struct serving_bill *bill)
+{
+    uint32_t largest = 0;
+
+    if (bill->cost_nano[CHARGE_IDLE] >= 0)
+        return;
+    for (uint32_t part = 1; part < CHARGE_COUNT; part++)
+        if (bill->cost_nano[part] > bill->cost_nano[largest])
+            largest = part;
+    bill->cost_nano[largest] += bill->cost_nano[CHARGE_IDLE];
+    bill->cost_nano[CHARGE_IDLE] = 0;
+}
+
 void serving_books_close(struct sim *sim)
 {
     struct serving_books *books = sim->serving_books;
@@ -135,4 +150,5 @@ void serving_books_close(struct sim *sim)
         bill->total_nano += bill->cost_nano[part];
     }
     check(bill->total_nano == ledger_bill(books->ledger));
+    round_idle(bill);
 }

@@ -184,6 +184,12 @@ static void random_pools_and_prices_add_up(void **state)
         char text[2048];
         struct jobs_run run;
         double price = (double)(1 + draw_below(&random, 99999999)) * 1e-7;
+        /* One after the other: compilers choose the order of arguments. */
+        unsigned duration_s = (unsigned)(600 + draw_below(&random, 500));
+        unsigned drain_s = (unsigned)draw_below(&random, 60);
+        unsigned tp = (unsigned)(1 + draw_below(&random, 2));
+        unsigned replicas_max = (unsigned)(1 + draw_below(&random, 4));
+        bool shared = draw_below(&random, 2) != 0;
 
         snprintf(text, sizeof(text),
                  "seed: %u\nduration_s: %u\nsample_s: 10\ndrain_max_s: %u\n"
@@ -196,9 +202,8 @@ static void random_pools_and_prices_add_up(void **state)
                  "jobs: {source: generated, rate_per_day: 6000, tenants: 4, kind: {base: llama-8b, tokens_mean: 2e6, epochs: 1}}\n"
                  "capacity: [{nodes: 1, gpus_per_node: 4, serve_ok: true, price_per_h: %.7f}]\n"
                  "scheduler: {preempt_delay_s: 5}\n",
-                 i + 1, (unsigned)(600 + draw_below(&random, 500)), (unsigned)draw_below(&random, 60),
-                 (unsigned)(1 + draw_below(&random, 2)), (unsigned)(1 + draw_below(&random, 4)), price,
-                 draw_below(&random, 2) ? "shared: true, replicas_max: 2" : "replicas: 2", price * 1.7, price / 3);
+                 i + 1, duration_s, drain_s, tp, replicas_max, price, shared ? "shared: true, replicas_max: 2" : "replicas: 2",
+                 price * 1.7, price / 3);
         jobs_run_text(text, NULL, &run);
         assert_true(run.summary.facts.serving.known && run.summary.jobs.cost_serving_nano > 0);
         jobs_run_close(&run);
