@@ -130,7 +130,7 @@ $(B)/plain/%.o: %.c
 $(B)/tests/exec/engine/cuda/%: $(B)/tests/exec/engine/cuda/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(EMU_LIBS_OWN)
 	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -lm -pthread $(call pkg_libs,$(TEST_PKGS))
 # The whole model stands on the CPU's side too.
-$(B)/tests/exec/engine/cuda/test_forward: $(B)/tests/exec/engine/cuda/test_forward.o $(B)/tests/support.o $(B)/libemu.a $(EXEC_LIBS_OWN)
+$(addprefix $(B)/tests/exec/engine/cuda/,test_forward test_reference): %: %.o $(B)/tests/support.o $(B)/libemu.a $(EXEC_LIBS_OWN)
 	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) $(B)/libemu.a $(EXEC_LIBS_OWN) $(EXEC_LIBS) $(call pkg_libs,$(TEST_PKGS))
 $(EMU_TESTS:%.cc=$(B)/%): $(B)/%: $(B)/emu/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(EMU_LIBS_OWN)
 	@mkdir -p $(@D)
