@@ -17,10 +17,10 @@ struct pick_shared {
     int above, taken;     /* surely among the best; written to key and id */
 };
 
-/* Falls and rises as the float does; -0 is 0. */
+/* Falls and rises as the float does; -0 is 0, and a NaN is -infinity. */
 DEVICE uint32_t order_key(float value)
 {
-    uint32_t bits = __float_as_uint(value + 0.0f);
+    uint32_t bits = __float_as_uint(value == value ? value + 0.0f : -INFINITY);
 
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
