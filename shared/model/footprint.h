@@ -6,18 +6,8 @@
 #ifndef MODEL_FOOTPRINT_H
 #define MODEL_FOOTPRINT_H
 
+#include "model/lora_modules.h"
 #include "model/shape.h"
-
-/* Which projections carry LoRA. */
-#define LORA_MODULE_LIST(X) X(Q, "q") X(K, "k") X(V, "v") X(O, "o") X(GATE, "gate") X(UP, "up") X(DOWN, "down")
-enum lora_module {
-#define X(name, text) LORA_##name,
-    LORA_MODULE_LIST(X)
-#undef X
-    LORA_MODULE_COUNT
-};
-#define LORA_ALL_LINEAR 0x7fu
-#define LORA_ATTENTION 0x0fu /* q k v o, as in the S-LoRA paper */
 
 uint64_t footprint_parameters(const struct shape *shape);            /* all weights, embeddings once if tied */
 uint64_t footprint_embedding_parameters(const struct shape *shape);  /* the input table: vocabulary * hidden */

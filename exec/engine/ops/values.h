@@ -4,6 +4,7 @@
 #define OPS_VALUES_H
 
 #include "engine/device/dtype.h"
+#include "model/lora_modules.h"
 
 /* exact: activations, KV and adapters are f32, weights are widened. fast: inputs of GEMM and attention, KV and adapters are
  * bf16; residual stream, norms, softmax and logits f32. Sums are f32 in both. Fixed when a device is opened. */
@@ -42,15 +43,9 @@ struct weight {
 #define KV_BLOCK_TOKENS 16
 #define SEGMENT_NONE (-1)
 
-/* The seven linear modules an adapter may change, in the order of a packed adapter, and the groups that share an input. */
+/* The modules of model/lora_modules.h, in their order, as tensors are called, and the groups that share an input. */
 #define LORA_MODULES(X) X(Q, "q_proj", QKV) X(K, "k_proj", QKV) X(V, "v_proj", QKV) X(O, "o_proj", O) \
     X(GATE, "gate_proj", GATE_UP) X(UP, "up_proj", GATE_UP) X(DOWN, "down_proj", DOWN)
-enum lora_module {
-#define X(name, text, group) LORA_##name,
-    LORA_MODULES(X)
-#undef X
-    LORA_MODULE_COUNT
-};
 enum lora_group { LORA_GROUP_QKV, LORA_GROUP_O, LORA_GROUP_GATE_UP, LORA_GROUP_DOWN, LORA_GROUP_COUNT };
 
 /* Rank is padded with zeros to a multiple of this, an adapter at a time, never to a batch's largest. */

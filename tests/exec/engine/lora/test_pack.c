@@ -4,8 +4,8 @@
 #include "engine/lora/pack.h"
 #include "engine/lora/peft.h"
 #include "engine/model/store.h"
-#include "exec/engine/lora/footprint.h"
 #include "exec/scratch.h"
+#include "model/footprint.h"
 
 struct drawn {
     struct lora_pair pair[3 * LORA_MODULE_COUNT];
@@ -143,10 +143,11 @@ static void equal_adapters_are_equal_bytes(void **state)
     free(blobs[1]);
 }
 
-static struct footprint_dims footprint_of(const struct dims *dims)
+static struct shape footprint_of(const struct dims *dims)
 {
-    return (struct footprint_dims){(uint32_t)dims->layers, (uint32_t)dims->hidden, (uint32_t)dims->heads, (uint32_t)dims->kv_heads,
-                                   (uint32_t)dims->head_dim, (uint32_t)dims->ffn, (uint32_t)dims->vocabulary};
+    return (struct shape){.layers = (uint32_t)dims->layers, .hidden = (uint32_t)dims->hidden, .heads = (uint32_t)dims->heads,
+                          .kv_heads = (uint32_t)dims->kv_heads, .head_dim = (uint32_t)dims->head_dim, .ffn = (uint32_t)dims->ffn,
+                          .vocabulary = (uint32_t)dims->vocabulary, .weight_bits = 16};
 }
 
 static void footprint_foretells_packed_bytes(void **state)
@@ -159,12 +160,12 @@ static void footprint_foretells_packed_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(models); i++) {
-        struct footprint_dims dims = footprint_of(&models[i]);
+        struct shape dims = footprint_of(&models[i]);
 
         for (uint32_t modules = 1; modules < 0x80; modules++)
             for (uint32_t rank = 1; rank <= 64; rank += 7)
                 for (int mode = MODE_EXACT; mode <= MODE_FAST; mode++)
-                    assert_int_equal(footprint_pool_bytes(&dims, modules, rank, mode == MODE_EXACT ? 4 : 2),
+                    assert_int_equal(footprint_adapter_packed_bytes(&dims, modules, rank, mode == MODE_EXACT ? 4 : 2),
                                      lora_packed_bytes(&models[i], (enum mode)mode, lora_rank_padded((int32_t)rank), modules));
     }
     assert_int_equal(lora_packed_bytes(&models[0], MODE_FAST, 16, 0x7f), 83886080);
@@ -184,7 +185,7 @@ static void footprint_foretells_the_reference_adapters(void **state)
     }
     assert_int_equal(model_config_read(base, &config, &refusal), STATUS_OK);
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        struct footprint_dims dims = footprint_of(&config.dims);
+        struct shape dims = footprint_of(&config.dims);
         struct peft *peft = NULL;
         char relative[64];
 
@@ -192,13 +193,13 @@ static void footprint_foretells_the_reference_adapters(void **state)
         if (peft_open(test_shared_path(relative), &config, 64, &peft, &refusal) != STATUS_OK)
             fail_msg("%s", refusal.text);
         /* They are stored in f32, twice the bytes of bf16. */
-        assert_int_equal(peft->tensor_bytes, 2 * footprint_file_bytes(&dims, peft->source.modules, (uint32_t)peft->source.rank));
-        assert_int_equal(peft->tensors, footprint_tensors(&dims, peft->source.modules));
+        assert_int_equal(peft->tensor_bytes, 2 * footprint_adapter_bytes(&dims, peft->source.modules, (uint32_t)peft->source.rank));
+        assert_int_equal(peft->tensors, footprint_adapter_tensors(&dims, peft->source.modules));
         assert_in_range(peft->file_bytes - peft->tensor_bytes, 1, 200 * peft->tensors + 64);
         assert_int_equal(lora_pack_bytes(&peft->source, &config.dims, MODE_EXACT),
-                         footprint_pool_bytes(&dims, peft->source.modules, (uint32_t)peft->source.rank, 4));
+                         footprint_adapter_packed_bytes(&dims, peft->source.modules, (uint32_t)peft->source.rank, 4));
         assert_int_equal(lora_pack_bytes(&peft->source, &config.dims, MODE_FAST),
-                         footprint_pool_bytes(&dims, peft->source.modules, (uint32_t)peft->source.rank, 2));
+                         footprint_adapter_packed_bytes(&dims, peft->source.modules, (uint32_t)peft->source.rank, 2));
         peft_close(peft);
     }
 }
