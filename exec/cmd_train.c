@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/device/ranks.h"
 #include "worker/settings.h"
 
 #define OPTIONS(X)                                                                                                        \
@@ -30,7 +31,10 @@
     X(checkpoints, "DIR", "where checkpoints lie while it runs (default: the adapter's folder and .checkpoints)")         \
     X(checkpoint_every_s, "S", "seconds between checkpoints; 0: after each step (default 600)")                           \
     X(restart, NULL, "begin anew, though there are checkpoints to go on from")                                            \
-    X(recompute, "LEVEL", "none (default), partial or layer: less memory, more time, the same bits")                     \
+    X(recompute, "LEVEL", "none, partial or layer: less memory, more time, the same bits; auto (default): the first that fits") \
+    X(dry_run, NULL, "print what it would take of memory, and end; config.json is all that is read")                      \
+    X(memory_gib, "G", "plan for so much memory instead of what the machine has")                                         \
+    X(tp, "N", "plan for N devices that cut the model among them; only with --dry-run")                                   \
     X(mode, "MODE", "exact (f32, the default of F32 and F16 bases) or fast (bfloat16, the default of BF16 bases)")       \
     X(reference, "CASE", "do a recorded run again and print the differences; exit code 1 when they are above 1e-5")       \
     X(device, "KIND", "cpu, cuda, or auto (default): CUDA where it trains, else the CPU")                                 \
@@ -59,11 +63,12 @@ struct line {
 static void print_help(void)
 {
     puts("usage: berth-exec train --model DIR --data FILE --out DIR [option]...\n"
+         "       berth-exec train --model DIR --dry-run [option]...\n"
          "       berth-exec train --model DIR --reference CASE [option]...\n\n"
          "The first teaches a LoRA adapter what assistants answer in chats, or what follows prompts. When it is stopped (Ctrl-C,\n"
-         "SIGTERM) or killed, the same command goes on from the last checkpoint, and ends in the same bytes. The second does a\n"
-         "recorded training run again, in f32: CASE has reference.json, adapter_init and adapter_final, and batches.json lies\n"
-         "beside it.\n");
+         "SIGTERM) or killed, the same command goes on from the last checkpoint, and ends in the same bytes. The second reckons\n"
+         "what that takes of memory. The third does a recorded training run again, in f32: CASE has reference.json, adapter_init\n"
+         "and adapter_final, and batches.json lies beside it.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 done, 1 it could not be done (stderr says why), 2 wrong usage, 130 stopped.");
 }
@@ -121,6 +126,12 @@ static int take_dropout(const struct line *line, uint32_t option, const char *va
     return dropout == 0 ? EXIT_OK : wrong(line, option, value, "dropout is not done; only 0 is taken");
 }
 
+static int take_recompute(struct line *line, uint32_t option, const char *value)
+{
+    line->arguments.recompute_chosen = recompute_find(value, &line->arguments.trainer.recompute);
+    return line->arguments.recompute_chosen || strcmp(value, "auto") == 0 ? EXIT_OK : wrong(line, option, value, "auto, none, partial or layer");
+}
+
 static int take_text(const char **ret, const char *value)
 {
     *ret = value;
@@ -163,8 +174,10 @@ static int take(struct line *line, uint32_t option, const char *value)
     case OPTION_clip: return take_real(line, option, value, true, &settings->clip);
     case OPTION_dropout: return take_dropout(line, option, value);
     case OPTION_schedule: return take_schedule(line, option, value);
-    case OPTION_recompute:
-        return recompute_find(value, &arguments->trainer.recompute) ? EXIT_OK : wrong(line, option, value, "none, partial or layer");
+    case OPTION_recompute: return take_recompute(line, option, value);
+    case OPTION_dry_run: return take_flag(&arguments->dry_run);
+    case OPTION_tp: return take_whole(line, option, value, 1, RANKS_MAX, &arguments->tp);
+    case OPTION_memory_gib: return take_real(line, option, value, false, &arguments->memory_gib);
     default:
         return worker_option(&line->worker, &line->options, option, value) == STATUS_OK ? EXIT_OK : EXIT_USAGE;
     }
@@ -179,9 +192,13 @@ static int check_line(const struct line *line)
         fprintf(stderr, "%s: --validation or --validation-split, not both\n", line->options.command);
         return EXIT_USAGE;
     }
-    if (arguments->model != NULL && learns != (arguments->reference != NULL))
+    if (arguments->tp > 1 && !arguments->dry_run) {
+        fprintf(stderr, "%s: --tp plans only, with --dry-run: one device trains here\n", line->options.command);
+        return EXIT_USAGE;
+    }
+    if (arguments->model != NULL && (arguments->dry_run ? arguments->reference == NULL : learns != (arguments->reference != NULL)))
         return EXIT_OK;
-    fprintf(stderr, "%s: --model, and --data with --out, or --reference; --help says more\n", line->options.command);
+    fprintf(stderr, "%s: --model, and --data with --out, or --dry-run, or --reference; --help says more\n", line->options.command);
     return EXIT_USAGE;
 }
 
@@ -219,6 +236,7 @@ static void line_init(struct line *line, int argc, char **argv)
         line->worker.device = &device_cpu;
     line->arguments.rate_multiplier = 1;
     line->arguments.checkpoint_every_s = 600;
+    line->arguments.tp = 1;
     line->arguments.settings = (struct run_settings){.rank = 16, .schedule = SCHEDULE_LINEAR, .patience = 3, .clip = 1};
 }
 
@@ -241,5 +259,7 @@ int cmd_train(int argc, char **argv)
     arguments->trainer.kernels = line.worker.kernels;
     arguments->mode_chosen = line.worker.mode_chosen;
     arguments->settings.mode = (int64_t)line.worker.mode;
+    if (arguments->dry_run)
+        return train_plan(arguments);
     return arguments->reference != NULL ? train_reference(arguments) : train_data(arguments);
 }

@@ -3,7 +3,10 @@
 #define EXEC_CMD_TRAIN_H
 
 #include "cmd.h"
+#include "engine/train/plan.h"
 #include "engine/train/run/run.h"
+
+#define TRAIN_RATE 1e-4 /* times the multiplier */
 
 struct train_arguments {
     const char *model;
@@ -20,11 +23,31 @@ struct train_arguments {
     bool json;
     bool quiet;
     bool mode_chosen;
+    bool recompute_chosen;         /* else by the memory there is */
+    bool dry_run;
+    int64_t tp;                    /* devices that the model is cut for; only to plan */
+    double memory_gib;             /* 0: what the machine has */
     struct trainer_config trainer; /* device, threads, kernels, recompute; the rest is for who opens it */
 };
 
-/* --reference, --data. An exit code; what is wrong has been said. */
+/* What the command line left open: context, alpha, rate, mode. Epochs and batch size are for who reads the data. */
+enum status train_settings(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
+                           struct run_settings *ret_settings, struct refusal *refusal);
+
+struct train_choice {
+    struct plan plan;
+    enum recompute recompute;
+    int64_t memory_bytes;
+    bool known;                    /* memory_bytes is */
+    bool fits;                     /* as far as is known */
+};
+/* The level that was named, or the one that fits the memory there is. */
+enum status train_recompute(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
+                            const struct run_settings *settings, struct train_choice *ret_choice, struct refusal *refusal);
+
+/* --reference, --dry-run, --data. An exit code; what is wrong has been said. */
 int train_reference(const struct train_arguments *arguments);
+int train_plan(const struct train_arguments *arguments);
 int train_data(const struct train_arguments *arguments);
 
 #endif

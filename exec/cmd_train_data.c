@@ -8,15 +8,13 @@
 #include "cmd_train.h"
 #include "engine/files/file.h"
 
-#define RATE 1e-4
-#define ROW_TOKENS 2048
-
 struct training {
     const struct train_arguments *arguments;
     struct model *model;
     struct tokenizer *tokenizer;
     struct data_set *data;
     struct data_set *validation;
+    struct train_choice choice;
     struct run_config run;
     char checkpoints[4096];
 };
@@ -78,7 +76,8 @@ static void print_end(const struct training *training, const struct run_outcome 
     const char *out = training->arguments->out;
 
     if (training->arguments->json) {
-        json_t *end = json_pack("{s:s, s:I, s:I, s:f, s:b}", "adapter", out, "steps", (json_int_t)outcome->steps, "best_step",
+        json_t *end = json_pack("{s:s, s:s, s:I, s:I, s:f, s:b}", "adapter", out,
+                                "recompute", recompute_name(training->choice.recompute), "steps", (json_int_t)outcome->steps, "best_step",
                                 (json_int_t)outcome->best_step, "train_loss", outcome->loss, "stopped_early", (int)outcome->stopped_early);
 
         if (!isnan(outcome->valid_loss))
@@ -96,6 +95,21 @@ static void print_end(const struct training *training, const struct run_outcome 
                 (long long)outcome->steps, outcome->valid_loss);
     else
         fprintf(stderr, "%s: the adapter after step %lld\n", out, (long long)outcome->steps);
+}
+
+static void show_memory(const struct training *training)
+{
+    const struct train_choice *choice = &training->choice;
+    const double gib = (double)(INT64_C(1) << 30);
+    const double wanted = (double)(choice->plan.weights_bytes +
+                                   plan_bytes(&choice->plan, choice->recompute, 1, training->arguments->trainer.device == &device_cpu)) / gib;
+
+    if (!choice->fits)
+        fprintf(stderr, "berth-exec train: about %.3g GiB are wanted, the base among them, and there are %.3g; a shorter --context or a lower "
+                        "--rank takes less\n", wanted, (double)choice->memory_bytes / gib);
+    if (!training->arguments->quiet)
+        fprintf(stderr, "recompute %s: about %.3g GiB, %.3g of them the base's\n", recompute_name(choice->recompute), wanted,
+                (double)choice->plan.weights_bytes / gib);
 }
 
 static void show_data(const struct training *training)
@@ -159,24 +173,15 @@ static enum status open_data(struct training *training, struct refusal *refusal)
     return status;
 }
 
-/* What the command line left open. */
 static enum status choose(struct training *training, struct refusal *refusal)
 {
     const struct train_arguments *arguments = training->arguments;
-    struct run_settings *settings = &training->run.settings;
-    const int32_t positions = training->model->config.positions_max;
+    const struct model *model = training->model;
+    enum status status = train_settings(arguments, &model->config, model->dtype, &training->run.settings, refusal);
 
-    *settings = arguments->settings;
-    if (settings->row_tokens > positions)
-        return refuse(refusal, STATUS_INVALID, "--context %lld is more than the model's %d positions", (long long)settings->row_tokens, positions);
-    if (settings->row_tokens == 0)
-        settings->row_tokens = positions < ROW_TOKENS ? positions : ROW_TOKENS;
-    if (settings->alpha <= 0)
-        settings->alpha = 2 * (double)settings->rank;
-    settings->rate = RATE * arguments->rate_multiplier;
-    if (!arguments->mode_chosen)
-        settings->mode = training->model->dtype == DTYPE_BF16 ? MODE_FAST : MODE_EXACT;
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        status = train_recompute(arguments, &model->config, model->dtype, &training->run.settings, &training->choice, refusal);
+    return status;
 }
 
 static void set_up(struct training *training)
@@ -193,6 +198,7 @@ static void set_up(struct training *training)
     run->data = training->data;
     run->validation = training->validation;
     run->trainer = arguments->trainer;
+    run->trainer.recompute = training->choice.recompute;
     run->base = arguments->model;
     run->out = arguments->out;
     run->checkpoints = arguments->checkpoints != NULL ? arguments->checkpoints : training->checkpoints;
@@ -230,6 +236,7 @@ int train_data(const struct train_arguments *arguments)
     if (status == STATUS_OK) {
         set_up(&training);
         show_data(&training);
+        show_memory(&training);
         status = run_train(&training.run, &outcome, &refusal);
     }
     if (status == STATUS_OK)

@@ -4,6 +4,18 @@
 
 #define BLOCK_TOKENS 16 /* of keys and values, as in serving */
 
+struct shape training_part(const struct shape *shape, uint32_t tp)
+{
+    struct shape part = *shape;
+
+    check(!shape->averaged);
+    check(tp >= 1 && shape->heads % tp == 0 && shape->kv_heads % tp == 0 && shape->ffn % tp == 0);
+    part.heads /= tp;
+    part.kv_heads /= tp;
+    part.ffn /= tp;
+    return part;
+}
+
 static uint64_t piece(uint64_t bytes)
 {
     return div_up_u64(bytes, 256) * 256;
@@ -28,13 +40,17 @@ static uint64_t packed_layer(const struct shape *shape, const struct training_pl
     return a + b;
 }
 
+static uint64_t stream_bytes(const struct shape *shape, const struct training_plan *plan)
+{
+    return shape->layers * piece((uint64_t)plan->rows * shape->hidden * 4);
+}
+
 static uint64_t kept_bytes(const struct shape *shape, const struct training_plan *plan)
 {
     const uint64_t rows = plan->rows;
     const uint64_t query = (uint64_t)shape->heads * shape->head_dim;
     const uint64_t key = (uint64_t)shape->kv_heads * shape->head_dim;
     const uint64_t tokens = (1 + rows / BLOCK_TOKENS + plan->samples) * BLOCK_TOKENS; /* in blocks, one of them for padding */
-    const uint64_t input = piece(rows * shape->hidden * 4);
     const uint64_t dear = (plan->normed_heads ? piece(rows * (query + 2 * key) * 4) : 0) + 2 * piece(rows * query * plan->act_bytes) +
                           2 * piece(tokens * key * plan->act_bytes) + piece(rows * shape->hidden * 4) +
                           piece(rows * 2 * shape->ffn * 4);
@@ -42,7 +58,7 @@ static uint64_t kept_bytes(const struct shape *shape, const struct training_plan
     const uint64_t dear_copies = plan->kept == TRAINING_KEEPS_INPUTS ? 1 : shape->layers;
     const uint64_t cheap_copies = plan->kept == TRAINING_KEEPS_ALL ? shape->layers : 1;
 
-    return shape->layers * input + dear_copies * dear + cheap_copies * cheap;
+    return dear_copies * dear + cheap_copies * cheap;
 }
 
 static uint64_t working_bytes(const struct shape *shape, const struct training_plan *plan)
@@ -76,6 +92,7 @@ struct training_memory training_memory(const struct shape *shape, const struct t
     const uint64_t logits = (uint64_t)plan->head_rows * shape->vocabulary;
     struct training_memory memory = {
         .adapters = piece(plan->jobs * piece(shape->layers * packed_layer(shape, plan))),
+        .stream = stream_bytes(shape, plan),
         .kept = kept_bytes(shape, plan),
         .working = working_bytes(shape, plan),
         .head = piece(logits * 4) + piece(logits * plan->act_bytes),
@@ -84,13 +101,18 @@ struct training_memory training_memory(const struct shape *shape, const struct t
 
     check(!shape->averaged);
     check(plan->rows >= 1 && plan->head_rows >= 1);
-    memory.total = memory.adapters + memory.kept + memory.working + memory.head + memory.batch;
+    memory.total = memory.adapters + memory.stream + memory.kept + memory.working + memory.head + memory.batch;
     return memory;
 }
 
 uint64_t training_job_bytes(const struct shape *shape, uint32_t modules, uint32_t rank)
 {
     return 4 * piece(4 * footprint_adapter_parameters(shape, modules, rank));
+}
+
+uint64_t training_host_bytes(const struct shape *shape, uint32_t modules, uint32_t rank, uint32_t act_bytes)
+{
+    return 5 * 4 * footprint_adapter_parameters(shape, modules, rank) + footprint_adapter_packed_bytes(shape, modules, rank, act_bytes);
 }
 
 uint64_t training_full_bytes(const struct shape *shape, const struct training_plan *plan)

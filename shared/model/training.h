@@ -8,6 +8,11 @@
 
 #include "model/shape.h"
 
+/* One device's part of a model that `tp` devices cut among them, as exec/engine/model/shard.c does: heads and the FFN are shared out,
+ * embedding, norms, head and the residual stream are whole on each. Every figure here, and footprint_weights_bytes(), is of one device
+ * when asked of the part. tp must divide heads, kv_heads and ffn. */
+struct shape training_part(const struct shape *shape, uint32_t tp);
+
 /* What a layer leaves for the way back. */
 enum training_kept {
     TRAINING_KEEPS_ALL,     /* both streams f32, both normed, q k v, attention's output, gate and up f32, their product */
@@ -30,7 +35,8 @@ struct training_plan {
 /* Each piece begins at a multiple of 256. */
 struct training_memory {
     uint64_t adapters;   /* packed, one a job, all seven modules at the largest rank */
-    uint64_t kept;       /* of all layers */
+    uint64_t stream;     /* the residual stream into each layer, f32 at every level: 4 * hidden bytes a token and layer */
+    uint64_t kept;       /* the rest that all layers keep */
     uint64_t working;    /* one layer's gradients, and the stream's */
     uint64_t head;       /* logits and their gradients */
     uint64_t batch;      /* tokens, positions, tables, targets, where gradients go */
@@ -41,6 +47,9 @@ struct training_memory training_memory(const struct shape *shape, const struct t
 
 /* One job's f32 matrices, gradients and two moments of AdamW: 16 bytes a parameter. */
 uint64_t training_job_bytes(const struct shape *shape, uint32_t modules, uint32_t rank);
+/* What a run has of such a job in host memory: the matrices and their packed form on their way to the device, and what a checkpoint
+ * holds: matrices, two moments, the best matrices. On the CPU it adds to the rest. */
+uint64_t training_host_bytes(const struct shape *shape, uint32_t modules, uint32_t rank, uint32_t act_bytes);
 /* All weights instead (rank and jobs of the plan are 0 and 1): the same of every weight, and the bf16 copy that bf16 activations want.
  * Gains of heads' norms are not in footprint_parameters(). */
 uint64_t training_full_bytes(const struct shape *shape, const struct training_plan *plan);

@@ -1,7 +1,10 @@
 /* The verb from arguments to exit code, in this process: its files are part of the program, not of a library. */
 #include "cmd_train.c"
 #include "cmd_train_data.c"
+#include "cmd_train_plan.c"
 #include "cmd_train_reference.c"
+
+#include <unistd.h>
 
 #include "scratch.h"
 #include "support.h"
@@ -74,6 +77,107 @@ static void a_run_that_differs_is_exit_code_1(void **state)
     scratch_end(&scratch);
 }
 
+/* What it prints on stdout. */
+static int run_aside(const char *const *arguments, char *ret_text, size_t size)
+{
+    FILE *aside = tmpfile();
+    const int out = dup(STDOUT_FILENO);
+    int code;
+
+    assert_non_null(aside);
+    fflush(stdout);
+    dup2(fileno(aside), STDOUT_FILENO);
+    code = run(arguments);
+    fflush(stdout);
+    dup2(out, STDOUT_FILENO);
+    close(out);
+    rewind(aside);
+    ret_text[fread(ret_text, 1, size - 1, aside)] = '\0';
+    fclose(aside);
+    return code;
+}
+#define RUN_ASIDE(text, ...) run_aside((const char *const[]){"train", __VA_ARGS__, NULL}, text, sizeof(text))
+
+/* A 70B's config.json and nothing else. */
+static void a_plan_needs_a_config_alone(void **state)
+{
+    static const char config[] =
+        "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 8192, \"num_hidden_layers\": 80, \"num_attention_heads\": 64,"
+        " \"num_key_value_heads\": 8, \"intermediate_size\": 28672, \"vocab_size\": 128256, \"max_position_embeddings\": 8192,"
+        " \"torch_dtype\": \"bfloat16\"%s}";
+    struct scratch scratch;
+    char text[8192];
+    const char *base;
+
+    (void)state;
+    scratch_begin(&scratch);
+    base = strdup(scratch_folder(&scratch, "70b"));
+    snprintf(text, sizeof(text), config, "");
+    scratch_text(&scratch, "70b/config.json", text);
+    assert_int_equal(RUN_ASIDE(text, "--model", base, "--dry-run", "--tp", "8", "--memory-gib", "74.5", "--json"), EXIT_OK);
+    assert_non_null(strstr(text, "\"stream_bytes_per_token_layer\":32768,"));
+    assert_non_null(strstr(text, "\"weights_bytes\":21318090752,"));
+    assert_non_null(strstr(text, "\"recompute\":\"none\",\"fits\":true,"));
+    assert_int_equal(RUN_ASIDE(text, "--model", base, "--dry-run", "--tp", "8", "--memory-gib", "28", "--data", "x", "--out", "y"), EXIT_OK);
+    assert_non_null(strstr(text, "on each of 8 devices"));
+    assert_non_null(strstr(text, "residual stream, f32: 32768 bytes a token and layer"));
+    assert_non_null(strstr(text, "fits, taken\nmemory: 28.000 GiB\n")); /* layer, the last line */
+    assert_int_equal(RUN_ASIDE(text, "--model", base, "--dry-run", "--tp", "3"), EXIT_FAILED);
+    assert_int_equal(RUN_ASIDE(text, "--model", base, "--data", "x", "--out", "y", "--tp", "2"), EXIT_USAGE);
+    snprintf(text, sizeof(text), config, ", \"quantization_config\": {\"quant_method\": \"bitsandbytes\", \"bnb_4bit_quant_type\": \"nf4\"}");
+    scratch_text(&scratch, "70b/config.json", text);
+    assert_int_equal(RUN_ASIDE(text, "--model", base, "--dry-run"), EXIT_FAILED); /* says: bitsandbytes nf4 */
+    free((void *)(uintptr_t)base);
+    scratch_end(&scratch);
+}
+
+/* Less memory, another level, the same bytes. */
+static void memory_chooses_the_level_and_no_bit_changes(void **state)
+{
+    static const char *const gib[] = {"1", "0.0017", "0.0001"};
+    struct scratch scratch;
+    struct model_config config = tiny_config(FAMILY_LLAMA);
+    const char *base;
+    const char *data;
+    char first[1 << 16];
+    int64_t levels = 0;
+
+    (void)state;
+    scratch_begin(&scratch);
+    tiny_model(scratch_folder(&scratch, "base"), &config, 1, DTYPE_F32);
+    scratch_text(&scratch, "pairs.jsonl", "{\"prompt\": \"One\", \"completion\": \" two\"}\n{\"prompt\": \"Two\", \"completion\": \" three\"}\n");
+    base = strdup(scratch_at(&scratch, "base"));
+    data = strdup(scratch_at(&scratch, "pairs.jsonl"));
+    for (size_t i = 0; i < ARRAY_COUNT(gib); i++) {
+        const char *out = scratch_at(&scratch, gib[i]);
+        char text[1 << 14];
+        char path[600];
+        struct refusal refusal;
+        void *adapter;
+        int64_t bytes;
+
+        assert_int_equal(RUN_ASIDE(text, "--model", base, "--data", data, "--out", out, "--epochs", "2", "--rank", "4", "--json", "--quiet",
+                                   "--memory-gib", gib[i], "--device", "cpu"), EXIT_OK);
+        for (enum recompute level = 0; level < RECOMPUTE_COUNT; level++) {
+            char want[64];
+
+            snprintf(want, sizeof(want), "\"recompute\":\"%s\"", recompute_name(level));
+            if (strstr(text, want) != NULL)
+                levels = levels * 10 + (int64_t)level + 1;
+        }
+        snprintf(path, sizeof(path), "%s/adapter_model.safetensors", out);
+        assert_int_equal(file_read(AT_FDCWD, path, path, sizeof(first), &adapter, &bytes, &refusal), STATUS_OK);
+        if (i == 0)
+            memcpy(first, adapter, (size_t)bytes);
+        assert_memory_equal(first, adapter, (size_t)bytes);
+        free(adapter);
+    }
+    assert_int_equal(levels, 123); /* the last fits nothing, and is said to */
+    free((void *)(uintptr_t)base);
+    free((void *)(uintptr_t)data);
+    scratch_end(&scratch);
+}
+
 static bool is_there(struct scratch *scratch, const char *name)
 {
     FILE *file = fopen(scratch_at(scratch, name), "r");
@@ -121,6 +225,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recorded_run_is_done_again),
         cmocka_unit_test(a_run_that_differs_is_exit_code_1),
+        cmocka_unit_test(a_plan_needs_a_config_alone),
+        cmocka_unit_test(memory_chooses_the_level_and_no_bit_changes),
         cmocka_unit_test(an_adapter_is_learned_from_a_file),
     };
 

@@ -121,6 +121,18 @@ static enum status load(struct run *run, struct refusal *refusal)
 
 /* --- opening ---------------------------------------------------------------------------------------------------------------- */
 
+void run_limits(const struct run_settings *settings, struct trainer_config *config)
+{
+    config->mode = (enum mode)settings->mode;
+    config->rows_max = (int32_t)settings->row_tokens;
+    config->job_rows_max = config->rows_max;
+    config->positions_max = config->rows_max;
+    config->samples_max = (int32_t)min_i64(PASS_SAMPLES_MAX, settings->row_tokens / 2 + 1);
+    config->jobs_max = 1;
+    config->lora_rank_max = lora_rank_padded((int32_t)settings->rank);
+    config->head_rows = (int32_t)min_i64(HEAD_ROWS, settings->row_tokens);
+}
+
 static void plan(struct run *run)
 {
     const struct run_settings *settings = &run->config->settings;
@@ -133,14 +145,7 @@ static void plan(struct run *run)
                                       .steps = run->steps};
     run->order_epoch = -1;
     run->limits = run->config->trainer;
-    run->limits.mode = (enum mode)settings->mode;
-    run->limits.rows_max = (int32_t)settings->row_tokens;
-    run->limits.job_rows_max = run->limits.rows_max;
-    run->limits.positions_max = run->limits.rows_max;
-    run->limits.samples_max = (int32_t)min_i64(PASS_SAMPLES_MAX, settings->row_tokens / 2 + 1);
-    run->limits.jobs_max = 1;
-    run->limits.lora_rank_max = lora_rank_padded((int32_t)settings->rank);
-    run->limits.head_rows = (int32_t)min_i64(HEAD_ROWS, settings->row_tokens);
+    run_limits(settings, &run->limits);
 }
 
 static enum status reserve(struct run *run, struct refusal *refusal)

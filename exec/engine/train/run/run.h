@@ -34,6 +34,9 @@ struct run_settings {
 #undef X
 };
 
+/* What the trainer of such a run is asked for; device, threads, kernels and recompute are the caller's. */
+void run_limits(const struct run_settings *settings, struct trainer_config *config);
+
 struct run_step {
     int64_t step;          /* done, of steps */
     int64_t steps;

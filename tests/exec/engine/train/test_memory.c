@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/model/random.h"
-#include "model/training.h"
+#include "engine/train/plan.h"
 #include "rig.h"
 
 static int64_t reserved_bytes;
@@ -26,22 +26,18 @@ static struct shape shape_of(const struct dims *dims)
                           .weight_bits = 16};
 }
 
+static struct plan plan_of(const struct trainer_config *config, const struct model_config *model, int32_t rank)
+{
+    struct refusal refusal;
+    struct plan plan;
+
+    assert_int_equal(plan_make(model, DTYPE_BF16, config, rank, 1, &plan, &refusal), STATUS_OK);
+    return plan;
+}
+
 static int64_t predicted(const struct trainer_config *config, const struct model_config *model)
 {
-    const struct shape shape = shape_of(&model->dims);
-    const struct training_plan plan = {
-        .act_bytes = config->mode == MODE_FAST ? 2 : 4,
-        .kept = (enum training_kept)config->recompute, /* both rise alike */
-        .rows = (uint32_t)config->rows_max,
-        .samples = (uint32_t)config->samples_max,
-        .sample_rows = (uint32_t)config->positions_max,
-        .jobs = (uint32_t)config->jobs_max,
-        .rank = (uint32_t)config->lora_rank_max,
-        .head_rows = (uint32_t)config->head_rows,
-        .normed_heads = model->qk_norm,
-    };
-
-    return (int64_t)training_memory(&shape, &plan).total;
+    return (int64_t)plan_of(config, model, 1).memory[config->recompute].total;
 }
 
 static void a_trainer_reserves_what_was_predicted(void **state)
