@@ -23,8 +23,6 @@ static const char *config_mistake(const struct dev_config *config)
         return "the largest LoRA rank is not a padded rank";
     if (config->threads < 1)
         return "no threads";
-    if (config->trains && config->ranks != NULL)
-        return "ranks do not train";
     if (config->kernels >= KERNELS_COUNT || !kernel_set_runs_here(config->kernels))
         return "this machine does not run that set of kernels";
     return NULL;

@@ -25,7 +25,7 @@ struct dev_config {
     struct ranks *ranks;
     int32_t rank;
     int32_t ranks_count;           /* 1 without ranks */
-    bool trains;                   /* room for the way back is reserved too; tp = 1 */
+    bool trains;                   /* room for the way back is reserved too */
 };
 
 struct device {

@@ -71,7 +71,7 @@ void shard_close(struct model_shard *shard)
 
 /* --- adapters --------------------------------------------------------------------------------------------------------------- */
 
-static bool by_columns(enum lora_module module)
+bool shard_by_columns(enum lora_module module)
 {
     return module == LORA_O || module == LORA_DOWN;
 }
@@ -84,7 +84,7 @@ static int64_t columns_bytes(const struct lora_source *source, const struct dims
         const struct lora_pair *pair = &source->pair[i];
         enum lora_module module = (enum lora_module)(i % LORA_MODULE_COUNT);
 
-        if (pair->a != NULL && by_columns(module))
+        if (pair->a != NULL && shard_by_columns(module))
             bytes += (int64_t)pair->rank * (lora_module_in(dims, module) / tp) * (int64_t)dtype_bytes(pair->a_dtype);
     }
     return bytes;
@@ -122,7 +122,7 @@ enum status lora_shard_open(struct lora_shard *shard, const struct lora_source *
 
         if (pair->a == NULL)
             continue;
-        if (by_columns(module))
+        if (shard_by_columns(module))
             to = copy_columns(pair, lora_module_in(dims, module), rank, tp, to);
         else
             pair->b = moved(pair->b, pair->b_dtype, (int64_t)rank * (lora_module_out(dims, module) / tp) * pair->rank);

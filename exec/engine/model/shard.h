@@ -16,6 +16,8 @@ struct dims shard_dims(const struct dims *dims, int32_t tp);
 enum status shard_open(struct model_shard *shard, const struct model *model, int32_t rank, int32_t tp);
 void shard_close(struct model_shard *shard);
 
+/* Whether the module's weight, and with it its A, is cut by columns and its B is whole; else A is whole and B is cut by rows. */
+bool shard_by_columns(enum lora_module module);
 /* One rank's part of an adapter: A whole and B cut by rows where the weight is cut by rows, A cut by columns and B whole where it is
  * cut by columns. A's columns are copied, the rest are views; `dims` are the whole model's. */
 struct lora_shard {

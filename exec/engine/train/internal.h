@@ -2,6 +2,7 @@
 #ifndef TRAIN_INTERNAL_H
 #define TRAIN_INTERNAL_H
 
+#include "engine/device/ranks.h"
 #include "engine/model/batch.h"
 #include "engine/train/train.h"
 
@@ -63,7 +64,9 @@ struct trainer {
     struct dev *dev;
     const struct ops *ops;
     const struct train_ops *train;
-    struct dims dims;
+    struct dims dims;                       /* this rank's */
+    struct dims whole;                      /* the model's */
+    int32_t tp;
     float eps;
     bool normed_heads;
     struct model_weights weights;
@@ -89,6 +92,7 @@ struct trainer {
     int32_t *targets;                       /* [T] */
     float *coefs;                           /* [T] */
     double *sum;                            /* [1] */
+    float *norms;                           /* [RANKS_MAX]: of each rank's part of a gradient */
     struct counts *chunk_counts;            /* [chunks]: `now` of each piece of the head's rows */
     struct lora_grad *grads;                /* [layers][GRADS_A_LAYER][jobs] */
     struct batch_arrays host;

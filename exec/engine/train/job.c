@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/lora/pack.h"
+#include "engine/model/shard.h"
 
 /* Lays a job's pairs out; returns the number of its parameters. */
 static int64_t places_of(const struct lora_source *source, const struct dims *dims, struct pair_place *ret_place)
@@ -86,13 +87,11 @@ static bool job_reserve(struct trainer *trainer, struct job *job)
     return job_reserve_states(trainer, job) && job->place != NULL && job->pairs != NULL && job->values != NULL && job->packed != NULL;
 }
 
-enum status trainer_job_open(struct trainer *trainer, int32_t index, const struct lora_source *initial, const struct optimizer *optimizer)
+/* The matrices are this rank's. */
+static enum status job_fill(struct trainer *trainer, int32_t index, const struct lora_source *initial, const struct optimizer *optimizer)
 {
-    struct job *job;
+    struct job *job = &trainer->jobs[index];
 
-    check(index >= 0 && index < trainer->config.jobs_max && !trainer->jobs[index].open && !trainer->config.full);
-    check(initial->layers == trainer->dims.layers && lora_rank_padded(initial->rank) <= trainer->config.lora_rank_max);
-    job = &trainer->jobs[index];
     *job = (struct job){.open = true, .optimizer = *optimizer, .rank = initial->rank, .modules = initial->modules};
     job->parameters = places_of(initial, &trainer->dims, NULL);
     job->packed_bytes = lora_pack_bytes(initial, &trainer->dims, trainer->config.mode);
@@ -106,6 +105,20 @@ enum status trainer_job_open(struct trainer *trainer, int32_t index, const struc
     trainer->device->put(trainer->dev, LANE_COMPUTE, job->state[TRAIN_MATRICES], job->values, (size_t)job->parameters * sizeof(float));
     job_pack(trainer, index);
     return STATUS_OK;
+}
+
+enum status trainer_job_open(struct trainer *trainer, int32_t index, const struct lora_source *initial, const struct optimizer *optimizer)
+{
+    struct lora_shard shard;
+    enum status status;
+
+    check(index >= 0 && index < trainer->config.jobs_max && !trainer->jobs[index].open && !trainer->config.full);
+    check(initial->layers == trainer->dims.layers && lora_rank_padded(initial->rank) <= trainer->config.lora_rank_max);
+    status = lora_shard_open(&shard, initial, &trainer->whole, trainer->config.rank, trainer->tp);
+    if (status == STATUS_OK)
+        status = job_fill(trainer, index, &shard.source, optimizer);
+    lora_shard_close(&shard);
+    return status;
 }
 
 void trainer_job_close(struct trainer *trainer, int32_t index)
@@ -208,6 +221,76 @@ void job_pack(struct trainer *trainer, int32_t index)
     trainer->device->finish(trainer->dev, LANE_COMPUTE);
 }
 
+/* --- updates ---------------------------------------------------------------------------------------------------------------- */
+
+/* One matrix of a job, where its gradient is. A whole one is the same at all ranks, and each has a part of its gradient's sum: q, k, v,
+ * gate and up know their own outputs' share of A's, o and down their own inputs' share of B's. */
+struct piece_of_job {
+    int64_t at;
+    int64_t count;
+    bool whole;
+};
+
+/* The pair's A and B; false: it has none. */
+static bool pieces_of_pair(const struct trainer *trainer, const struct job *job, int32_t index, struct piece_of_job ret_piece[2])
+{
+    const struct pair_place *place = &job->place[index];
+    const enum lora_module module = (enum lora_module)(index % LORA_MODULE_COUNT);
+
+    ret_piece[0] = (struct piece_of_job){place->a, (int64_t)place->rank * lora_module_in(&trainer->dims, module), !shard_by_columns(module)};
+    ret_piece[1] = (struct piece_of_job){place->b, (int64_t)place->rank * lora_module_out(&trainer->dims, module), shard_by_columns(module)};
+    return place->there;
+}
+
+static double sum_of_squares(struct trainer *trainer, const float *values, int64_t count)
+{
+    double squares;
+
+    trainer->train->sumsq(trainer->dev, trainer->sum, values, count);
+    trainer->device->get(trainer->dev, LANE_COMPUTE, &squares, trainer->sum, sizeof(squares));
+    trainer->device->finish(trainer->dev, LANE_COMPUTE);
+    return squares;
+}
+
+/* Every rank's norm in a place of its own, so that adding them up is telling them. */
+static double norm_of_ranks(struct trainer *trainer, double squares)
+{
+    float norms[RANKS_MAX] = {0};
+    double sum = 0;
+
+    norms[trainer->config.rank] = (float)sqrt(squares);
+    trainer->device->put(trainer->dev, LANE_COMPUTE, trainer->norms, norms, sizeof(norms));
+    trainer->ops->all_reduce(trainer->dev, trainer->norms, RANKS_MAX);
+    trainer->device->get(trainer->dev, LANE_COMPUTE, norms, trainer->norms, sizeof(norms));
+    trainer->device->finish(trainer->dev, LANE_COMPUTE);
+    for (int32_t rank = 0; rank < trainer->tp; rank++)
+        sum += (double)norms[rank] * (double)norms[rank];
+    return sqrt(sum);
+}
+
+/* Sums what ranks share of the job's gradient, and returns the norm of all of it, in which whole matrices count once. */
+static double gradient_join(struct trainer *trainer, const struct job *job)
+{
+    float *gradients = job->state[TRAIN_GRADIENTS];
+    double squares = 0;
+
+    if (trainer->tp == 1)
+        return sqrt(sum_of_squares(trainer, gradients, job->parameters));
+    for (int32_t i = 0; i < trainer->dims.layers * LORA_MODULE_COUNT; i++) {
+        struct piece_of_job piece[2];
+
+        if (!pieces_of_pair(trainer, job, i, piece))
+            continue;
+        for (int j = 0; j < 2; j++) {
+            if (piece[j].whole)
+                trainer->ops->all_reduce(trainer->dev, gradients + piece[j].at, piece[j].count);
+            if (!piece[j].whole || trainer->config.rank == 0)
+                squares += sum_of_squares(trainer, gradients + piece[j].at, piece[j].count);
+        }
+    }
+    return norm_of_ranks(trainer, squares);
+}
+
 enum status trainer_update(struct trainer *trainer, int32_t index, double rate, double *ret_norm)
 {
     struct job *job = job_of(trainer, index);
@@ -218,13 +301,8 @@ enum status trainer_update(struct trainer *trainer, int32_t index, double rate, 
                           .epsilon = optimizer->epsilon,
                           .decay = optimizer->decay,
                           .gradient_scale = 1};
-    double squares;
-    double norm;
+    const double norm = gradient_join(trainer, job);
 
-    trainer->train->sumsq(trainer->dev, trainer->sum, job->state[TRAIN_GRADIENTS], job->parameters);
-    trainer->device->get(trainer->dev, LANE_COMPUTE, &squares, trainer->sum, sizeof(squares));
-    trainer->device->finish(trainer->dev, LANE_COMPUTE);
-    norm = sqrt(squares);
     *ret_norm = norm;
     if (!isfinite(norm)) {
         trainer->train->zero(trainer->dev, job->state[TRAIN_GRADIENTS], job->parameters);

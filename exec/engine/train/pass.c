@@ -136,6 +136,12 @@ static void copy_stream(struct trainer *trainer, float *to, const float *from)
                           (size_t)trainer->host.now.rows * (size_t)trainer->dims.hidden * sizeof(float));
 }
 
+/* x f32 [T][h], of which each rank has a part; nothing when there is one. */
+static void sum_ranks(struct trainer *trainer, float *x)
+{
+    trainer->ops->all_reduce(trainer->dev, x, (int64_t)trainer->host.now.rows * trainer->dims.hidden);
+}
+
 #define LORA(name) (trainer->host.now.segments > 0 ? &group[LORA_GROUP_##name] : NULL)
 
 /* From kept->x plus `add` (NULL: nothing) to kept->gated: all but the last product. */
@@ -155,6 +161,7 @@ static void layer_forward(struct trainer *trainer, int32_t index, const float *a
     ops->rope_store(dev, kept->q, kept->k, kept->v, qkv, &weights->q_norm, &weights->k_norm, trainer->eps, trainer->angles, batch);
     ops->attend(dev, kept->attended, kept->q, kept->k, kept->v, batch);
     ops->linear(dev, trainer->wide, kept->attended, &weights->o, 1, LORA(O), batch);
+    sum_ranks(trainer, trainer->wide);
     copy_stream(trainer, kept->middle, kept->x);
     ops->norm(dev, kept->mlp_in, kept->middle, trainer->wide, &weights->mlp_norm, trainer->eps, batch);
     ops->linear(dev, kept->gate_up, kept->mlp_in, weights->gate_up, 2, LORA(GATE_UP), batch);
@@ -173,6 +180,7 @@ static void model_forward(struct trainer *trainer)
         lora_groups(trainer, i, group);
         layer_forward(trainer, i, i == 0 ? NULL : trainer->wide);
         trainer->ops->linear(trainer->dev, trainer->wide, kept->gated, &trainer->weights.layer[i].down, 1, LORA(DOWN), &trainer->batch);
+        sum_ranks(trainer, trainer->wide);
         copy_stream(trainer, i + 1 < layers ? trainer->kept[i + 1].x : trainer->x_top, kept->middle);
     }
     trainer->ops->norm(trainer->dev, trainer->top, trainer->x_top, trainer->wide, &trainer->weights.norm, trainer->eps, &trainer->batch);
@@ -240,7 +248,8 @@ static void norm_back(struct trainer *trainer, const float *x, const struct weig
                               full_grad(trainer, gain->data), &trainer->batch);
 }
 
-/* dx, dx_act: the gradient behind the layer, then before it. Below the lowest matrix that learns nobody asks for one. */
+/* dx, dx_act: the gradient behind the layer, then before it. Below the lowest matrix that learns nobody asks for one. Behind each norm are
+ * weights cut by rows, and a rank knows its own outputs' share of that norm's gradient; o and down are cut by columns, and share nothing. */
 static void layer_back(struct trainer *trainer, int32_t index)
 {
     const struct layer_weights *weights = &trainer->weights.layer[index];
@@ -254,6 +263,7 @@ static void layer_back(struct trainer *trainer, int32_t index)
     group_back(trainer, index, LORA_GROUP_DOWN, trainer->dwide, trainer->dx_act, kept->gated, &weights->down, 1);
     train->swiglu_back(dev, trainer->dact, trainer->dwide, kept->gate_up, batch);
     group_back(trainer, index, LORA_GROUP_GATE_UP, trainer->dwide, trainer->dact, kept->mlp_in, weights->gate_up, 2);
+    sum_ranks(trainer, trainer->dwide);
     norm_back(trainer, kept->middle, &weights->mlp_norm);
     group_back(trainer, index, LORA_GROUP_O, trainer->dwide, trainer->dx_act, kept->attended, &weights->o, 1);
     train->attend_back(dev, trainer->wide, trainer->dwide, kept->q, kept->k, kept->v, batch);
@@ -261,8 +271,10 @@ static void layer_back(struct trainer *trainer, int32_t index)
                      trainer->eps, trainer->angles, full_grad(trainer, weights->q_norm.data), full_grad(trainer, weights->k_norm.data),
                      batch);
     group_back(trainer, index, LORA_GROUP_QKV, last ? NULL : trainer->dwide, trainer->dact, kept->attn_in, weights->qkv, 3);
-    if (!last)
-        norm_back(trainer, kept->x, &weights->attn_norm);
+    if (last)
+        return;
+    sum_ranks(trainer, trainer->dwide);
+    norm_back(trainer, kept->x, &weights->attn_norm);
 }
 
 static void model_back(struct trainer *trainer)

@@ -40,6 +40,10 @@ struct trainer_config {
     int32_t jobs_max;          /* at once */
     int32_t lora_rank_max;     /* padded */
     int32_t head_rows;         /* rows whose logits lie in memory at once */
+    /* Devices that cut the model among them, as in model/shard.h, a thread each; NULL: alone. Each rank holds its part of every job's
+     * matrices, and all make the same calls with the same values; losses, norms and log-probabilities are alike at all. Adapters only. */
+    struct ranks *ranks;
+    int32_t rank;
     bool full;                 /* all weights train instead of adapters: one job; see trainer_full_open() */
     const struct ops *ops;             /* NULL: the device's; a test may want the definitions */
     const struct train_ops *train_ops; /* likewise */
@@ -61,7 +65,8 @@ struct optimizer {
 };
 #define OPTIMIZER_DEFAULT ((struct optimizer){.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f})
 
-/* Job `job` (0 .. jobs_max - 1, free) starts from these matrices, which are copied as f32; each pair keeps its own rank and scale.
+/* Job `job` (0 .. jobs_max - 1, free) starts from these matrices, which are copied as f32; each pair keeps its own rank and scale. They
+ * are the whole model's; of several ranks each takes its part, and parameters, states and source below are of that part.
  * STATUS_FULL: no room. */
 enum status trainer_job_open(struct trainer *trainer, int32_t job, const struct lora_source *initial, const struct optimizer *optimizer);
 /* Full fine-tuning, for small models: job 0 is every weight of the base, biases and gains included, from what the base has. f32 matrices

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/model/place.h"
+#include "engine/model/shard.h"
 
 static const char *const recompute_names[RECOMPUTE_COUNT] = {
 #define X(name, text, about) text,
@@ -112,6 +113,7 @@ static uint32_t pieces_of(struct trainer *trainer, struct piece *ret_pieces)
         {(void **)&trainer->targets, rows * 4},
         {(void **)&trainer->coefs, rows * 4},
         {(void **)&trainer->sum, 8},
+        {(void **)&trainer->norms, RANKS_MAX * 4},
         {(void **)&trainer->chunk_counts, (rows / config->head_rows + 1) * (int64_t)sizeof(struct counts)},
         {(void **)&trainer->grads, (int64_t)dims->layers * GRADS_A_LAYER * config->jobs_max * (int64_t)sizeof(struct lora_grad)},
         {(void **)(uintptr_t)&batch->now, sizeof(struct counts)},
@@ -135,7 +137,9 @@ static uint32_t pieces_of(struct trainer *trainer, struct piece *ret_pieces)
 static void plan(struct trainer *trainer, const struct model *model, const struct trainer_config *config)
 {
     trainer->config = *config;
-    trainer->dims = model->config.dims;
+    trainer->tp = config->ranks != NULL ? ranks_count(config->ranks) : 1;
+    trainer->whole = model->config.dims;
+    trainer->dims = shard_dims(&trainer->whole, trainer->tp);
     trainer->eps = model->config.norm_eps;
     trainer->normed_heads = model->config.qk_norm;
     trainer->slot_bytes = rounded(config->lora_rank_max == 0 ? 0 : lora_packed_bytes(&trainer->dims, config->mode, config->lora_rank_max,
@@ -234,6 +238,18 @@ static enum status put_angles(struct trainer *trainer, const struct model *model
     return STATUS_OK;
 }
 
+static enum status place(struct trainer *trainer, const struct model *model)
+{
+    struct model_shard shard;
+    enum status status = shard_open(&shard, model, trainer->config.rank, trainer->tp);
+
+    if (status != STATUS_OK)
+        return status;
+    status = weights_place(trainer->device, trainer->dev, &shard.weights, trainer->dims.layers, &trainer->weights);
+    shard_close(&shard);
+    return status;
+}
+
 static enum status open_parts(struct trainer *trainer, const struct model *model, struct refusal *refusal)
 {
     const struct trainer_config *config = &trainer->config;
@@ -246,6 +262,9 @@ static enum status open_parts(struct trainer *trainer, const struct model *model
                                    .outputs_max = config->head_rows,
                                    .lora_rank_max = config->lora_rank_max,
                                    .positions_max = config->positions_max,
+                                   .ranks = config->ranks,
+                                   .rank = config->rank,
+                                   .ranks_count = trainer->tp,
                                    .trains = true};
     char why[256] = "";
     enum status status = STATUS_OK;
@@ -263,7 +282,7 @@ static enum status open_parts(struct trainer *trainer, const struct model *model
         status = STATUS_FULL;
     if (status == STATUS_OK) {
         kept_spread(trainer);
-        status = weights_place(trainer->device, trainer->dev, &model->weights, trainer->dims.layers, &trainer->weights);
+        status = place(trainer, model);
     }
     if (status == STATUS_OK)
         status = put_angles(trainer, model);
@@ -284,7 +303,9 @@ enum status trainer_open(const struct model *model, const struct trainer_config 
     check(config->job_rows_max >= 1 && config->job_rows_max <= config->rows_max);
     check(config->positions_max >= 1 && config->positions_max <= config->job_rows_max);
     check(config->recompute < RECOMPUTE_COUNT);
-    check(!config->full || (config->jobs_max == 1 && config->lora_rank_max == 0));
+    check(!config->full || (config->jobs_max == 1 && config->lora_rank_max == 0 && config->ranks == NULL));
+    if (config->ranks != NULL && !shard_fits(&model->config.dims, ranks_count(config->ranks)))
+        return refuse(refusal, STATUS_INVALID, "the model's heads and ffn cannot be cut into %d equal parts", ranks_count(config->ranks));
     if (config->positions_max > model->config.positions_max)
         return refuse(refusal, STATUS_INVALID, "samples of %d tokens are longer than the model's %d", config->positions_max,
                       model->config.positions_max);
