@@ -108,6 +108,9 @@ $(B)/tests/exec/%: $(B)/tests/exec/%.o $$(call rig_of,$$(@D)) $(B)/tests/support
 $(B)/tests/%: $(B)/tests/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(SIM_LIBS_OWN)
 	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SIM_LIBS_OWN) $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
 
+# These run the program itself.
+$(B)/tests/exec/test_train_processes: | $(B)/bin/berth-exec
+
 # Kernels under the emulation; nvcc lets types alias.
 EMU_CXXFLAGS := -std=c++20 -fno-strict-aliasing -Wall -Wextra -Werror -g -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
 $(B)/emu/%.o: %.cu
