@@ -40,6 +40,12 @@ make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/shared/f
 random=$?
 note $random "a million random events a pair of policies: $(grep -E 'ERROR: |PASSED' "$work/random.log" | head -n 1)"
 
+# A trainer killed at hundreds of moments ends in the bytes of one that was not.
+make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/engine/train/run/test_run >/dev/null &&
+    BERTH_TEST_KILLED=60 build/release/tests/exec/engine/train/run/test_run >"$work/killed.log" 2>&1
+killed=$?
+note $killed "a trainer killed at random: $(grep -E 'ERROR: |killed' "$work/killed.log" | head -n 1)"
+
 # Threads: the team that kernels run on, ranks, the loader beside a worker, a server beside its clients.
 threaded="device/test_team model/test_shard ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds"
 programs=$(for test in $threaded; do echo "build/tsan/tests/exec/engine/$test"; done | sed 's#engine/\.\./##')

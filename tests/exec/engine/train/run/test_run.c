@@ -1,158 +1,13 @@
 /* Runs of a tiny model from data to adapter: undisturbed, stopped, killed, with damaged checkpoints, with numbers that are not finite. */
-#include "engine/train/run/run.h"
-
 #include <dirent.h>
-#include <fcntl.h>
 #include <math.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-
 #include "engine/lora/peft.h"
 #include "engine/train/run/checkpoint.h"
-#include "exec/scratch.h"
-#include "support.h"
-
-#define STEPS 20 /* 5 epochs of 4 */
-static const char pairs[] =
-    "{\"prompt\": \"One\", \"completion\": \" two\"}\n{\"prompt\": \"Two\", \"completion\": \" three\"}\n"
-    "{\"prompt\": \"Three\", \"completion\": \" four and more\"}\n{\"prompt\": \"Four\", \"completion\": \" five\"}\n"
-    "{\"prompt\": \"Five\", \"completion\": \" six\"}\n{\"prompt\": \"Six\", \"completion\": \" seven, and no end of it\"}\n"
-    "{\"prompt\": \"Seven\", \"completion\": \" eight\"}\n";
-static const char against[] = "{\"prompt\": \"One\", \"completion\": \" qqqqqqqqq\"}\n{\"prompt\": \"Two\", \"completion\": \" zzzzzzz\"}\n";
-
-struct world {
-    struct scratch scratch;
-    struct model *model;
-    struct tokenizer *tokenizer;
-    struct data_set *data;
-    struct data_set *validation;
-    struct run_config run;
-    struct run_outcome outcome;
-    struct refusal refusal;
-    char out[512];
-    char checkpoints[560];
-    char heard[4096];           /* what was said */
-    volatile sig_atomic_t stop;
-    int64_t stop_after;         /* steps; 0: never */
-    int64_t steps;              /* heard of */
-};
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-static void hear(void *listener, const char *text)
-{
-    struct world *world = listener;
-
-    snprintf(world->heard + strlen(world->heard), sizeof(world->heard) - strlen(world->heard), "%s\n", text);
-}
-
-static void count_step(void *listener, const struct run_step *step)
-{
-    struct world *world = listener;
-
-    world->steps++;
-    if (step->step == world->stop_after)
-        world->stop = 1;
-}
-
-static struct data_set *set_of(struct world *world, const char *text)
-{
-    const struct data_source source = {.tokenizer = world->tokenizer, .eos = 2, .vocabulary = 288, .tokens_max = 64};
-    struct data_set *set;
-
-    if (data_open_text(text, (int64_t)strlen(text), "t.jsonl", &source, &set, &world->refusal) != STATUS_OK)
-        fail_msg("%s", world->refusal.text);
-    return set;
-}
-
-static struct world *world_new(void)
-{
-    struct world *world = calloc(1, sizeof(*world));
-    const struct model_config config = tiny_config(FAMILY_LLAMA);
-    char error[TOKENIZER_ERROR_MAX] = "";
-
-    scratch_begin(&world->scratch);
-    tiny_model(scratch_folder(&world->scratch, "base"), &config, 1, DTYPE_F32);
-    assert_int_equal(model_open(scratch_at(&world->scratch, "base"), &world->model, &world->refusal), STATUS_OK);
-    assert_int_equal(tokenizer_open(scratch_at(&world->scratch, "base"), &world->tokenizer, error), STATUS_OK);
-    world->data = set_of(world, pairs);
-    world->run = (struct run_config){.model = world->model,
-                                     .data = world->data,
-                                     .settings = {.rank = 4, .alpha = 8, .rate = 0.01, .schedule = SCHEDULE_COSINE, .epochs = 5, .batch = 2,
-                                                  .seed = 3, .clip = 1, .mode = MODE_EXACT, .row_tokens = 64},
-                                     .trainer = {.device = &device_cpu, .threads = 1, .kernels = kernel_set_best()},
-                                     .base = "tiny",
-                                     .out = world->out,
-                                     .checkpoints = world->checkpoints,
-                                     .checkpoint_every_ns = INT64_MAX,
-                                     .stop = &world->stop,
-                                     .now_ns = now_ns,
-                                     .listener = world,
-                                     .stepped = count_step,
-                                     .said = hear};
-    return world;
-}
-
-static void name_out(struct world *world, const char *name)
-{
-    snprintf(world->out, sizeof(world->out), "%s", scratch_at(&world->scratch, name));
-    snprintf(world->checkpoints, sizeof(world->checkpoints), "%s.checkpoints", world->out);
-}
-
-static enum status train(struct world *world)
-{
-    world->heard[0] = '\0';
-    world->steps = 0;
-    world->stop = 0;
-    return run_train(&world->run, &world->outcome, &world->refusal);
-}
-
-static void world_free(struct world *world)
-{
-    data_close(world->data);
-    data_close(world->validation);
-    tokenizer_close(world->tokenizer);
-    model_close(world->model);
-    scratch_end(&world->scratch);
-    free(world);
-}
-
-static char *bytes_of(struct world *world, const char *folder, const char *name, int64_t *ret_bytes)
-{
-    char path[1024];
-    void *data;
-
-    snprintf(path, sizeof(path), "%s/%s", scratch_at(&world->scratch, folder), name);
-    if (file_read(AT_FDCWD, path, path, 1 << 30, &data, ret_bytes, &world->refusal) != STATUS_OK)
-        fail_msg("%s", world->refusal.text);
-    return data;
-}
-
-/* Adapter and losses alike, to the byte. */
-static void same(struct world *world, const char *a, const char *b)
-{
-    static const char *const names[] = {"adapter_model.safetensors", "results.csv", "adapter_config.json"};
-
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        int64_t count_a, count_b;
-        char *mine = bytes_of(world, a, names[i], &count_a);
-        char *other = bytes_of(world, b, names[i], &count_b);
-
-        assert_int_equal(count_a, count_b);
-        if (memcmp(mine, other, (size_t)count_a) != 0)
-            fail_msg("%s of %s and %s differ", names[i], a, b);
-        free(mine);
-        free(other);
-    }
-}
+#include "rig.h"
 
 /* Writes 0xff over the middle of the newest checkpoint, or of all. */
 static void damage(const struct world *world, bool all)
@@ -183,18 +38,6 @@ static void damage(const struct world *world, bool all)
     snprintf(path, sizeof(path), "%s/%s", world->checkpoints, newest);
     if (!all)
         assert_int_equal(truncate(path, 3000), 0);
-}
-
-static void plain_run(struct world *world)
-{
-    name_out(world, "plain");
-    if (train(world) != STATUS_OK)
-        fail_msg("%s", world->refusal.text);
-}
-
-static bool is_there(struct world *world, const char *name)
-{
-    return access(scratch_at(&world->scratch, name), F_OK) == 0;
 }
 
 static void a_run_learns_and_leaves_an_adapter(void **state)
@@ -287,8 +130,11 @@ static int kill_until_done(struct world *world, int64_t wait_most_ns, uint64_t s
     return killed;
 }
 
+/* BERTH_TEST_KILLED runs, 5 by default; each is killed some eight times. */
 static void a_killed_run_goes_on_to_the_same_bytes(void **state)
 {
+    const char *asked = getenv("BERTH_TEST_KILLED");
+    const int runs = asked != NULL ? atoi(asked) : 5;
     const uint64_t seed = test_seed((uint64_t)now_ns());
     uint64_t draws = seed;
     struct world *world = world_new();
@@ -301,7 +147,7 @@ static void a_killed_run_goes_on_to_the_same_bytes(void **state)
     plain_run(world);
     plain_ns = now_ns() - plain_ns;
     world->run.checkpoint_every_ns = 0;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < runs; i++) {
         char name[32];
 
         snprintf(name, sizeof(name), "killed%d", i);
