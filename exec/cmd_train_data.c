@@ -45,11 +45,12 @@ static void say(void *listener, const char *text)
 
 static void print_json(const struct run_step *step)
 {
-    printf("{\"step\":%lld,\"steps\":%lld,\"epoch\":%d,\"train_loss\":%.9g,\"grad_norm\":%.9g,\"learning_rate\":%.9g,\"tokens\":%lld,\"step_ms\":%.3f",
-           (long long)step->step, (long long)step->steps, step->epoch, step->loss, step->norm, step->rate, (long long)step->tokens,
-           (double)step->step_ns / 1e6);
+    printf("{\"step\":%lld,\"steps\":%lld,\"epoch\":%d,\"train_loss\":%.9g,\"train_accuracy\":%.9g,\"grad_norm\":%.9g,"
+           "\"learning_rate\":%.9g,\"tokens\":%lld,\"step_ms\":%.3f",
+           (long long)step->step, (long long)step->steps, step->epoch, step->loss, step->accuracy, step->norm, step->rate,
+           (long long)step->tokens, (double)step->step_ns / 1e6);
     if (!isnan(step->valid_loss))
-        printf(",\"valid_loss\":%.9g", step->valid_loss);
+        printf(",\"valid_loss\":%.9g,\"valid_mean_token_accuracy\":%.9g", step->valid_loss, step->valid_accuracy);
     printf("}\n");
     fflush(stdout);
 }
@@ -58,17 +59,17 @@ static void show_step(void *listener, const struct run_step *step)
 {
     const struct training *training = listener;
     const int64_t left_s = step->left_ns / 1000000000;
-    char validation[48] = "";
+    char validation[64] = "";
 
     if (training->arguments->json)
         print_json(step);
     if (training->arguments->quiet)
         return;
     if (!isnan(step->valid_loss))
-        snprintf(validation, sizeof(validation), "  validation %.4f", step->valid_loss);
-    fprintf(stderr, "step %lld/%lld  epoch %d  loss %.4f%s  %.0f tokens/s  %lld:%02lld:%02lld left\n", (long long)step->step,
-            (long long)step->steps, step->epoch, step->loss, validation, (double)step->tokens / ((double)(step->step_ns + 1) / 1e9),
-            (long long)(left_s / 3600), (long long)(left_s / 60 % 60), (long long)(left_s % 60));
+        snprintf(validation, sizeof(validation), "  validation %.4f, %.1f%% right", step->valid_loss, 100 * step->valid_accuracy);
+    fprintf(stderr, "step %lld/%lld  epoch %d  loss %.4f, %.1f%% right%s  %.0f tokens/s  %lld:%02lld:%02lld left\n", (long long)step->step,
+            (long long)step->steps, step->epoch, step->loss, 100 * step->accuracy, validation,
+            (double)step->tokens / ((double)(step->step_ns + 1) / 1e9), (long long)(left_s / 3600), (long long)(left_s / 60 % 60), (long long)(left_s % 60));
 }
 
 static void print_end(const struct training *training, const struct run_outcome *outcome)
@@ -76,12 +77,14 @@ static void print_end(const struct training *training, const struct run_outcome 
     const char *out = training->arguments->out;
 
     if (training->arguments->json) {
-        json_t *end = json_pack("{s:s, s:s, s:I, s:I, s:f, s:b}", "adapter", out,
-                                "recompute", recompute_name(training->choice.recompute), "steps", (json_int_t)outcome->steps, "best_step",
-                                (json_int_t)outcome->best_step, "train_loss", outcome->loss, "stopped_early", (int)outcome->stopped_early);
+        json_t *end = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:b}", "adapter", out, "recompute",
+                                recompute_name(training->choice.recompute), "steps", (json_int_t)outcome->steps, "best_step",
+                                (json_int_t)outcome->best_step, "train_loss", outcome->loss, "train_accuracy", outcome->accuracy,
+                                "stopped_early", (int)outcome->stopped_early);
 
         if (!isnan(outcome->valid_loss))
-            json_object_set_new(end, "valid_loss", json_real(outcome->valid_loss));
+            json_object_update_new(end, json_pack("{s:f, s:f}", "valid_loss", outcome->valid_loss, "valid_mean_token_accuracy",
+                                                  outcome->valid_accuracy));
         json_dumpf(end, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
         putchar('\n');
         json_decref(end);

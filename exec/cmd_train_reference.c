@@ -201,12 +201,12 @@ static void run_last(struct replay *replay)
 {
     const struct recorded_batch *batch = &replay->batch[replay->alternates ? replay->steps % BATCHES : 0];
     const double want = json_number_value(json_array_get(replay->losses, (size_t)replay->steps));
-    double logp[SAMPLES_MAX];
+    struct train_score scores[SAMPLES_MAX];
     double loss = 0;
 
-    trainer_logp(replay->trainer, batch->sample, batch->count, logp);
+    trainer_logp(replay->trainer, batch->sample, batch->count, scores);
     for (int32_t b = 0; b < batch->count; b++)
-        loss -= logp[b] / (double)batch->targets;
+        loss -= scores[b].logp / (double)batch->targets;
     replay->loss_worst = worse(replay->loss_worst, loss, want);
     print_step(replay->arguments, replay->steps, loss, want, NAN, NAN);
 }

@@ -80,7 +80,7 @@ static uint64_t batch_bytes(const struct shape *shape, const struct training_pla
     const uint64_t rows = plan->rows;
     const uint64_t tiles = rows / 16 + plan->jobs + 1;
 
-    return 6 * piece(rows * 4) +                                                 /* token, position, output; target, weight, log p */
+    return 7 * piece(rows * 4) +                                                 /* token, position, output; target, weight, log p, best */
            piece((uint64_t)plan->samples * div_up_u64(plan->sample_rows, BLOCK_TOKENS) * 4) + /* tables of blocks */
            piece((uint64_t)plan->samples * 16) + piece(((uint64_t)plan->jobs + 1) * 12) + piece(tiles * 12) +
            piece((rows / plan->head_rows + 1) * 20) + piece(20) + piece(8) + piece(32) + /* counts; sums */

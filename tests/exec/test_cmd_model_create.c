@@ -44,10 +44,10 @@ static double loss_of(const char *folder)
         const struct data_sample *at = &create.data->sample[i];
         const struct train_sample sample = {.tokens = create.data->tokens + at->at, .is_target = create.data->is_target + at->at,
                                             .rows = at->tokens, .job = 0};
-        double logp;
+        struct train_score score;
 
-        trainer_logp(create.trainer, &sample, 1, &logp);
-        sum -= logp / (at->tokens - 1);
+        trainer_logp(create.trainer, &sample, 1, &score);
+        sum -= score.logp / (at->tokens - 1);
     }
     sum /= create.data->count;
     trainer_close(create.trainer);

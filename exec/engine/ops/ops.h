@@ -60,10 +60,11 @@ struct ops {
 #define SUMSQ_PIECE 4096
 
 struct train_ops {
-    /* ret_logp f32 [outputs] = log p(target). dlogits act [outputs][V] = coef * (softmax - onehot(target)), the gradient of
-     * -coef * log p(target); coef NULL: only ret_logp. logits f32 [outputs][V], target [outputs], coef f32 [outputs]. */
-    void (*loss)(struct dev *, float *ret_logp, act *dlogits, const float *logits, const int32_t *target, const float *coef,
-                 const struct batch *);
+    /* ret_logp f32 [outputs] = log p(target); ret_best [outputs] = the id of the largest logit, the lowest on ties, one that is no number
+     * counting as -infinity. dlogits act [outputs][V] = coef * (softmax - onehot(target)), the gradient of -coef * log p(target); coef
+     * NULL: not wanted. logits f32 [outputs][V], target [outputs], coef f32 [outputs]. */
+    void (*loss)(struct dev *, float *ret_logp, int32_t *ret_best, act *dlogits, const float *logits, const int32_t *target,
+                 const float *coef, const struct batch *);
     /* dx f32 [T][h]: row out_row[o] = dlogits[o] W, the others stay; dw f32 [V][h] += sum of dlogits[o]^T x[out_row[o]], NULL: not wanted.
      * dlogits act [outputs][V], x act [T][h]. */
     void (*head_back)(struct dev *, float *dx, float *dw, const act *dlogits, const act *x, const struct weight *w, const struct batch *);

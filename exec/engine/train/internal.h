@@ -89,6 +89,7 @@ struct trainer {
     float *logits;                          /* [head_rows][V] */
     act *dlogits;                           /* [head_rows][V] */
     float *logp;                            /* [T] */
+    int32_t *best;                          /* [T]: the likeliest token */
     int32_t *targets;                       /* [T] */
     float *coefs;                           /* [T] */
     double *sum;                            /* [1] */
@@ -103,6 +104,7 @@ struct trainer {
     int32_t *host_targets;                  /* [T] */
     float *host_coefs;
     float *host_logp;
+    int32_t *host_best;
     int32_t *target_sample;                 /* [T]: whose */
     struct counts *host_counts;
     struct lora_grad *host_grads;

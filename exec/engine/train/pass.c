@@ -201,8 +201,8 @@ static void head_pass(struct trainer *trainer, bool back)
         chunk.out_row += at;
         chunk.max.outputs = most;
         trainer->ops->head(trainer->dev, trainer->logits, trainer->top, &trainer->weights.head, &chunk);
-        trainer->train->loss(trainer->dev, trainer->logp + at, trainer->dlogits, trainer->logits, trainer->targets + at,
-                             back ? trainer->coefs + at : NULL, &chunk);
+        trainer->train->loss(trainer->dev, trainer->logp + at, trainer->best + at, trainer->dlogits, trainer->logits,
+                             trainer->targets + at, back ? trainer->coefs + at : NULL, &chunk);
         if (back)
             trainer->train->head_back(trainer->dev, trainer->dwide, full_grad(trainer, trainer->weights.head.data), trainer->dlogits,
                                       trainer->top, &trainer->weights.head, &chunk);
@@ -289,27 +289,32 @@ static void model_back(struct trainer *trainer)
 
 /* --- passes ----------------------------------------------------------------------------------------------------------------- */
 
-static void fetch_logp(struct trainer *trainer, int32_t count, double *ret_logp_sum)
+static void fetch_scores(struct trainer *trainer, int32_t count, struct train_score *ret_scores)
 {
     const int32_t outputs = trainer->host.now.outputs;
 
     trainer->device->get(trainer->dev, LANE_COMPUTE, trainer->host_logp, trainer->logp, (size_t)outputs * sizeof(float));
+    trainer->device->get(trainer->dev, LANE_COMPUTE, trainer->host_best, trainer->best, (size_t)outputs * sizeof(int32_t));
     trainer->device->finish(trainer->dev, LANE_COMPUTE);
     for (int32_t i = 0; i < count; i++)
-        ret_logp_sum[i] = 0;
-    for (int32_t i = 0; i < outputs; i++)
-        ret_logp_sum[trainer->target_sample[i]] += (double)trainer->host_logp[i];
+        ret_scores[i] = (struct train_score){0};
+    for (int32_t i = 0; i < outputs; i++) {
+        struct train_score *score = &ret_scores[trainer->target_sample[i]];
+
+        score->logp += (double)trainer->host_logp[i];
+        score->hits += trainer->host_best[i] == trainer->host_targets[i];
+    }
 }
 
-void trainer_logp(struct trainer *trainer, const struct train_sample *samples, int32_t count, double *ret_logp_sum)
+void trainer_logp(struct trainer *trainer, const struct train_sample *samples, int32_t count, struct train_score *ret_scores)
 {
     batch_make(trainer, samples, count);
     model_forward(trainer);
     head_pass(trainer, false);
-    fetch_logp(trainer, count, ret_logp_sum);
+    fetch_scores(trainer, count, ret_scores);
 }
 
-void trainer_pass(struct trainer *trainer, const struct train_sample *samples, int32_t count, double *ret_logp_sum)
+void trainer_pass(struct trainer *trainer, const struct train_sample *samples, int32_t count, struct train_score *ret_scores)
 {
     for (int32_t i = 0; i < count; i++)
         check(samples[i].job != SEGMENT_NONE);
@@ -317,5 +322,5 @@ void trainer_pass(struct trainer *trainer, const struct train_sample *samples, i
     model_forward(trainer);
     head_pass(trainer, true);
     model_back(trainer);
-    fetch_logp(trainer, count, ret_logp_sum);
+    fetch_scores(trainer, count, ret_scores);
 }

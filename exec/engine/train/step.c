@@ -10,9 +10,9 @@ struct step {
     int32_t count;
     int32_t *next;                  /* [jobs]: the first sample of a job that is not done */
     int64_t *targets;               /* [jobs] */
-    double *logp;                   /* [jobs] */
+    struct train_score *sum;        /* [jobs] */
     struct train_sample *pass;      /* [samples_max] */
-    double *pass_logp;              /* [samples_max] */
+    struct train_score *scores;     /* [samples_max] */
 };
 
 static int32_t next_of(const struct step *step, int32_t job, int32_t from)
@@ -77,9 +77,11 @@ static void passes_run(struct trainer *trainer, struct step *step)
             if (step->next[job] < step->count && step->targets[job] > 0)
                 in_pass = piece_add(trainer, step, job, in_pass, &rows);
         if (in_pass > 0)
-            trainer_pass(trainer, step->pass, in_pass, step->pass_logp);
-        for (int32_t i = 0; i < in_pass; i++)
-            step->logp[step->pass[i].job] += step->pass_logp[i];
+            trainer_pass(trainer, step->pass, in_pass, step->scores);
+        for (int32_t i = 0; i < in_pass; i++) {
+            step->sum[step->pass[i].job].logp += step->scores[i].logp;
+            step->sum[step->pass[i].job].hits += step->scores[i].hits;
+        }
     } while (in_pass > 0);
 }
 
@@ -92,13 +94,13 @@ static enum status updates_run(struct trainer *trainer, const struct step *step,
 
         if (next_of(step, job, 0) == step->count)
             continue;
-        *outcome = (struct train_outcome){.loss = NAN, .norm = NAN, .targets = step->targets[job]};
+        *outcome = (struct train_outcome){.loss = NAN, .norm = NAN, .targets = step->targets[job], .hits = step->sum[job].hits};
         if (step->targets[job] == 0) {
             worst = STATUS_INVALID;
             continue;
         }
         check(step->next[job] == step->count); /* a piece always fits an empty pass */
-        outcome->loss = -step->logp[job] / (double)step->targets[job];
+        outcome->loss = -step->sum[job].logp / (double)step->targets[job];
         if (trainer_update(trainer, job, rates[job], &outcome->norm) != STATUS_OK)
             worst = STATUS_INVALID;
     }
@@ -114,12 +116,12 @@ enum status trainer_step(struct trainer *trainer, const struct train_sample *sam
                         .count = count,
                         .next = calloc(jobs, sizeof(int32_t)),
                         .targets = calloc(jobs, sizeof(int64_t)),
-                        .logp = calloc(jobs, sizeof(double)),
+                        .sum = calloc(jobs, sizeof(struct train_score)),
                         .pass = calloc(most, sizeof(struct train_sample)),
-                        .pass_logp = calloc(most, sizeof(double))};
+                        .scores = calloc(most, sizeof(struct train_score))};
     enum status status;
 
-    check(step.next != NULL && step.targets != NULL && step.logp != NULL && step.pass != NULL && step.pass_logp != NULL);
+    check(step.next != NULL && step.targets != NULL && step.sum != NULL && step.pass != NULL && step.scores != NULL);
     for (int32_t i = 0; i < count; i++) {
         check(samples[i].job >= 0 && samples[i].job < trainer->config.jobs_max);
         step.targets[samples[i].job] += targets_of(&samples[i]);
@@ -130,8 +132,8 @@ enum status trainer_step(struct trainer *trainer, const struct train_sample *sam
     status = updates_run(trainer, &step, rates, ret_outcomes);
     free(step.next);
     free(step.targets);
-    free(step.logp);
+    free(step.sum);
     free(step.pass);
-    free(step.pass_logp);
+    free(step.scores);
     return status;
 }

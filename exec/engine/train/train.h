@@ -100,17 +100,23 @@ struct train_sample {
     float coef;                /* each target adds -coef * log p(target) to its job's loss */
 };
 
-/* The samples' rows and number must be within the config's. Nobody sees another sample. ret_logp_sum [count]: the sums of log p of each
- * sample's targets. */
-void trainer_logp(struct trainer *trainer, const struct train_sample *samples, int32_t count, double *ret_logp_sum);
+/* Of one sample's targets. */
+struct train_score {
+    double logp;               /* the sum of log p */
+    int64_t hits;              /* how many were the likeliest token, the lowest id on ties */
+};
+
+/* The samples' rows and number must be within the config's. Nobody sees another sample. ret_scores [count]. */
+void trainer_logp(struct trainer *trainer, const struct train_sample *samples, int32_t count, struct train_score *ret_scores);
 /* The same, and the gradients of the loss are added to their jobs'. A job's gradient depends on its own samples, their order, and how
  * they are cut into passes; not on other jobs. */
-void trainer_pass(struct trainer *trainer, const struct train_sample *samples, int32_t count, double *ret_logp_sum);
+void trainer_pass(struct trainer *trainer, const struct train_sample *samples, int32_t count, struct train_score *ret_scores);
 
 struct train_outcome {
     double loss;               /* mean of -log p over the step's targets, before the update */
     double norm;               /* of the gradient, before clipping */
     int64_t targets;
+    int64_t hits;              /* of them, before the update */
 };
 /* AdamW with this rate on what the passes have gathered, which is then cleared. STATUS_INVALID: the gradient is not finite; nothing has
  * changed but that it is cleared. */

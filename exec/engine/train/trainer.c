@@ -110,6 +110,7 @@ static uint32_t pieces_of(struct trainer *trainer, struct piece *ret_pieces)
         {(void **)&trainer->logits, (int64_t)config->head_rows * dims->vocabulary * 4},
         {(void **)&trainer->dlogits, (int64_t)config->head_rows * dims->vocabulary * size},
         {(void **)&trainer->logp, rows * 4},
+        {(void **)&trainer->best, rows * 4},
         {(void **)&trainer->targets, rows * 4},
         {(void **)&trainer->coefs, rows * 4},
         {(void **)&trainer->sum, 8},
@@ -210,12 +211,14 @@ static bool reserve_host(struct trainer *trainer)
     trainer->host_targets = calloc(rows, sizeof(*trainer->host_targets));
     trainer->host_coefs = calloc(rows, sizeof(*trainer->host_coefs));
     trainer->host_logp = calloc(rows, sizeof(*trainer->host_logp));
+    trainer->host_best = calloc(rows, sizeof(*trainer->host_best));
     trainer->target_sample = calloc(rows, sizeof(*trainer->target_sample));
     trainer->host_counts = calloc(rows / (size_t)trainer->config.head_rows + 1, sizeof(*trainer->host_counts));
     trainer->host_grads = calloc((size_t)trainer->dims.layers * GRADS_A_LAYER * (size_t)max.segments, sizeof(*trainer->host_grads));
     if (!batch_arrays_create(&trainer->host, &max, trainer->batch.blocks_max) || trainer->kept == NULL || trainer->jobs == NULL ||
         trainer->parts == NULL || trainer->blocks == NULL || trainer->host_targets == NULL || trainer->host_coefs == NULL ||
-        trainer->host_logp == NULL || trainer->target_sample == NULL || trainer->host_counts == NULL || trainer->host_grads == NULL)
+        trainer->host_logp == NULL || trainer->host_best == NULL || trainer->target_sample == NULL || trainer->host_counts == NULL ||
+        trainer->host_grads == NULL)
         return false;
     for (int32_t i = 0; i < blocks; i++)
         trainer->blocks[i] = i;
@@ -343,6 +346,7 @@ void trainer_close(struct trainer *trainer)
     free(trainer->host_targets);
     free(trainer->host_coefs);
     free(trainer->host_logp);
+    free(trainer->host_best);
     free(trainer->target_sample);
     free(trainer->host_counts);
     free(trainer->host_grads);

@@ -111,23 +111,40 @@ static void body_swiglu_back(enum mode mode, act *dgate, act *dup, const float *
     }
 }
 
+/* vec_max gives its second when one is no number, so such a one is passed over. */
 VEC float row_largest(const float *x, int32_t n)
 {
     const vec lowest = vec_set1(-INFINITY);
     vec largest = lowest;
 
     for (int32_t i = 0; i < n; i += 16)
-        largest = vec_max(largest, vec_keep(load_as(DTYPE_F32, x, i, lanes_left(n, i)), lanes_left(n, i), lowest));
+        largest = vec_max(vec_keep(load_as(DTYPE_F32, x, i, lanes_left(n, i)), lanes_left(n, i), lowest), largest);
     return vec_largest(largest);
 }
 
-static float body_loss(enum mode mode, act *dlogits, const float *logits, int32_t target, float coef, int32_t n)
+/* The lowest place of `top`, the row's largest. */
+VEC int32_t row_best(const float *x, float top, int32_t n)
+{
+    const vec below = vec_set1(nextafterf(top, -INFINITY));
+
+    for (int32_t i = 0; i < n; i += 16) {
+        const int lanes = lanes_left(n, i);
+        const uint32_t found = vec_above(load_as(DTYPE_F32, x, i, lanes), below) & ((1u << lanes) - 1);
+
+        if (found != 0)
+            return i + __builtin_ctz(found);
+    }
+    return 0; /* all are -infinity, or count as that */
+}
+
+static float body_loss(enum mode mode, int32_t *ret_best, act *dlogits, const float *logits, int32_t target, float coef, int32_t n)
 {
     const float top = row_largest(logits, n);
     vec total = vec_zero();
     float sum;
     float share;
 
+    *ret_best = row_best(logits, top, n);
     for (int32_t i = 0; i < n; i += 16) {
         vec a = vec_exp(vec_sub(load_as(DTYPE_F32, logits, i, lanes_left(n, i)), vec_set1(top)));
 

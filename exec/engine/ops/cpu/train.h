@@ -32,8 +32,8 @@ size_t train_scratch_bytes(const struct dev_config *config);
 size_t linear_back_scratch_bytes(const struct dev_config *config);
 size_t attend_back_scratch_bytes(const struct dev_config *config);
 
-void cpu_loss(struct dev *, float *ret_logp, act *dlogits, const float *logits, const int32_t *target, const float *coef,
-              const struct batch *);
+void cpu_loss(struct dev *, float *ret_logp, int32_t *ret_best, act *dlogits, const float *logits, const int32_t *target,
+              const float *coef, const struct batch *);
 void cpu_head_back(struct dev *, float *dx, float *dw, const act *dlogits, const act *x, const struct weight *w, const struct batch *);
 void cpu_norm_back(struct dev *, act *ret_dx, float *dx, const float *dy, const float *x, const struct weight *gain, float eps,
                    float *dgain, const struct batch *);

@@ -44,8 +44,8 @@ struct train_kernels {
     void (*turn_back)(enum mode mode, act *dx, const float *dy, const float *x, const struct weight *gain, float eps, const float *angle,
                       int32_t d);
     void (*swiglu_back)(enum mode mode, act *dgate, act *dup, const float *dy, const float *gate, const float *up, int32_t n);
-    /* Returns log p(target); dlogits NULL: nothing more. */
-    float (*loss)(enum mode mode, act *dlogits, const float *logits, int32_t target, float coef, int32_t n);
+    /* Returns log p(target); dlogits NULL: no gradient. */
+    float (*loss)(enum mode mode, int32_t *ret_best, act *dlogits, const float *logits, int32_t target, float coef, int32_t n);
     /* Scores [n] become probabilities of the first `keys`, the rest zero. */
     void (*softmax)(float *scores, float scale, int32_t keys, int32_t n);
     /* ds [n] = p (dp - sum of p dp) scale, in place of dp */

@@ -14,6 +14,7 @@ const struct train_ops train_ops_cpu = {
 
 struct loss_work {
     float *ret_logp;
+    int32_t *ret_best;
     act *dlogits;
     const float *logits;
     const int32_t *target;
@@ -27,14 +28,14 @@ static void loss_row(struct dev *dev, const void *context, int32_t row)
     const int64_t at = (int64_t)row * vocabulary;
     char *to = work->coef == NULL ? NULL : (char *)work->dlogits + at * (int64_t)act_bytes(dev->config.mode);
 
-    work->ret_logp[row] = dev->train->kernels->loss(dev->config.mode, to, work->logits + at, work->target[row],
+    work->ret_logp[row] = dev->train->kernels->loss(dev->config.mode, &work->ret_best[row], to, work->logits + at, work->target[row],
                                                     work->coef == NULL ? 0 : work->coef[row], vocabulary);
 }
 
-void cpu_loss(struct dev *dev, float *ret_logp, act *dlogits, const float *logits, const int32_t *target, const float *coef,
-              const struct batch *batch)
+void cpu_loss(struct dev *dev, float *ret_logp, int32_t *ret_best, act *dlogits, const float *logits, const int32_t *target,
+              const float *coef, const struct batch *batch)
 {
-    const struct loss_work work = {ret_logp, dlogits, logits, target, coef};
+    const struct loss_work work = {ret_logp, ret_best, dlogits, logits, target, coef};
 
     work_rows(dev, batch->now->outputs, 24 * (int64_t)dev->config.dims.vocabulary, loss_row, &work);
 }

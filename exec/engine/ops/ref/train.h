@@ -6,8 +6,8 @@
 
 extern const struct train_ops train_ops_ref;
 
-void ref_loss(struct dev *, float *ret_logp, act *dlogits, const float *logits, const int32_t *target, const float *coef,
-              const struct batch *);
+void ref_loss(struct dev *, float *ret_logp, int32_t *ret_best, act *dlogits, const float *logits, const int32_t *target,
+              const float *coef, const struct batch *);
 void ref_head_back(struct dev *, float *dx, float *dw, const act *dlogits, const act *x, const struct weight *w, const struct batch *);
 void ref_norm_back(struct dev *, act *ret_dx, float *dx, const float *dy, const float *x, const struct weight *gain, float eps,
                    float *dgain, const struct batch *);

@@ -10,8 +10,8 @@ const struct train_ops train_ops_ref = {
 #undef X
 };
 
-void ref_loss(struct dev *dev, float *ret_logp, act *dlogits, const float *logits, const int32_t *target, const float *coef,
-              const struct batch *batch)
+void ref_loss(struct dev *dev, float *ret_logp, int32_t *ret_best, act *dlogits, const float *logits, const int32_t *target,
+              const float *coef, const struct batch *batch)
 {
     const int32_t vocabulary = dev->config.dims.vocabulary;
 
@@ -20,8 +20,12 @@ void ref_loss(struct dev *dev, float *ret_logp, act *dlogits, const float *logit
         double largest = -INFINITY;
         double total = 0;
 
+        ret_best[o] = 0;
         for (int32_t i = 0; i < vocabulary; i++)
-            largest = fmax(largest, (double)row[i]);
+            if ((double)row[i] > largest) { /* false for one that is no number */
+                largest = (double)row[i];
+                ret_best[o] = i;
+            }
         for (int32_t i = 0; i < vocabulary; i++)
             total += exp((double)row[i] - largest);
         ret_logp[o] = (float)((double)row[target[o]] - largest - log(total));

@@ -12,14 +12,13 @@
 
 #include "engine/files/file.h"
 
-#define MAGIC "berth run 1\n"
 #define KEPT 2
 #define SEEN_MAX 64
 #define NAME "step-%012lld.checkpoint"
 #define NAME_MAX_BYTES 64
 
 _Static_assert(sizeof(struct checkpoint_head) == 16 + 8 + 32 + 3 * DIGEST_BYTES + sizeof(struct run_settings) + 48, "no holes in a file");
-_Static_assert(sizeof(struct run_settings) % 8 == 0 && sizeof(struct run_row) == 16, "no holes in a file");
+_Static_assert(sizeof(struct run_settings) % 8 == 0 && sizeof(struct run_row) == 32, "no holes in a file");
 
 /* --- the folder ------------------------------------------------------------------------------------------------------------- */
 
@@ -157,7 +156,7 @@ static bool is_whole(const char *data, int64_t bytes)
 {
     uint8_t sum[DIGEST_BYTES];
 
-    if (bytes < (int64_t)sizeof(struct checkpoint_head) + DIGEST_BYTES || memcmp(data, MAGIC, sizeof(MAGIC)) != 0)
+    if (bytes < (int64_t)sizeof(struct checkpoint_head) + DIGEST_BYTES || memcmp(data, CHECKPOINT_MAGIC, sizeof(CHECKPOINT_MAGIC)) != 0)
         return false;
     check(EVP_Digest(data, (size_t)bytes - DIGEST_BYTES, sum, NULL, EVP_sha256(), NULL) == 1);
     return memcmp(sum, data + bytes - DIGEST_BYTES, DIGEST_BYTES) == 0;

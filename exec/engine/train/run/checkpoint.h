@@ -5,9 +5,14 @@
 
 #include "engine/train/run/run.h"
 
+/* Of another version of the file, a checkpoint is not read. */
+#define CHECKPOINT_MAGIC "berth run 2\n"
+
 struct run_row {
     double loss;
-    double valid_loss; /* NAN: none */
+    double accuracy;
+    double valid_loss;     /* NAN: none, and no accuracy */
+    double valid_accuracy;
 };
 
 /* In the file as it is here, little-endian, without holes; then rows[step], matrices, two moments and the best matrices, f32 [parameters]

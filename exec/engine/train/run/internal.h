@@ -17,7 +17,7 @@ struct run {
     int32_t *order;                     /* [data->count]: of order_epoch */
     int32_t order_epoch;                /* -1: of none yet */
     struct train_sample *samples;       /* of a step [batch], or of an evaluation's pass [samples_max] */
-    double *logp;                       /* [samples_max] */
+    struct train_score *scores;         /* [samples_max] */
     int64_t saved_at_ns;
     int64_t begun_at_ns;
     int64_t begun_step;

@@ -45,10 +45,11 @@ static int32_t step_samples(struct run *run, int64_t step, int64_t *ret_tokens)
 
 /* --- validation ------------------------------------------------------------------------------------------------------------- */
 
-static double validate(struct run *run)
+/* Means over all targets. */
+static void validate(struct run *run, double *ret_loss, double *ret_accuracy)
 {
     const struct data_set *set = run->config->validation;
-    double sum = 0;
+    struct train_score sum = {0};
 
     for (int32_t at = 0; at < set->count;) {
         int32_t count = 0;
@@ -58,29 +59,31 @@ static double validate(struct run *run)
             run->samples[count] = sample_of(set, &set->sample[at + count]);
             rows += run->samples[count++].rows;
         }
-        trainer_logp(run->trainer, run->samples, count, run->logp);
-        for (int32_t i = 0; i < count; i++)
-            sum -= run->logp[i];
+        trainer_logp(run->trainer, run->samples, count, run->scores);
+        for (int32_t i = 0; i < count; i++) {
+            sum.logp += run->scores[i].logp;
+            sum.hits += run->scores[i].hits;
+        }
         at += count;
     }
-    return sum / (double)set->targets_count;
+    *ret_loss = -sum.logp / (double)set->targets_count;
+    *ret_accuracy = (double)sum.hits / (double)set->targets_count;
 }
 
 /* After step head.step; keeps the best. */
-static double evaluate(struct run *run)
+static void evaluate(struct run *run, double *ret_loss, double *ret_accuracy)
 {
     struct checkpoint_head *head = &run->at.head;
-    const double loss = validate(run);
 
-    if (head->best_step > 0 && !(loss < head->best_loss)) {
+    validate(run, ret_loss, ret_accuracy);
+    if (head->best_step > 0 && !(*ret_loss < head->best_loss)) {
         head->stale++;
-        return loss;
+        return;
     }
     trainer_get(run->trainer, 0, TRAIN_MATRICES, run->at.best);
     head->best_step = head->step;
-    head->best_loss = loss;
+    head->best_loss = *ret_loss;
     head->stale = 0;
-    return loss;
 }
 
 static bool evaluates_after(const struct run *run, int64_t step)
@@ -155,13 +158,13 @@ static enum status reserve(struct run *run, struct refusal *refusal)
 
     run->order = calloc((size_t)run->config->data->count, sizeof(*run->order));
     run->samples = calloc(samples, sizeof(*run->samples));
-    run->logp = calloc(samples, sizeof(*run->logp));
+    run->scores = calloc(samples, sizeof(*run->scores));
     run->at.rows = calloc((size_t)run->steps, sizeof(*run->at.rows));
     run->at.rows_max = run->steps;
     run->at.best = calloc(parameters, sizeof(float));
     for (int i = 0; i < 3; i++)
         run->at.state[i] = calloc(parameters, sizeof(float));
-    if (run->order == NULL || run->samples == NULL || run->logp == NULL || run->at.rows == NULL || run->at.best == NULL ||
+    if (run->order == NULL || run->samples == NULL || run->scores == NULL || run->at.rows == NULL || run->at.best == NULL ||
         run->at.state[0] == NULL || run->at.state[1] == NULL || run->at.state[2] == NULL)
         return refuse(refusal, STATUS_FULL, "no memory for the run's numbers");
     return STATUS_OK;
@@ -176,7 +179,7 @@ static enum status identify(struct run *run, struct refusal *refusal)
 
     if (status != STATUS_OK)
         return refuse(refusal, status, status == STATUS_END ? "stopped before the first step" : "the base cannot be read");
-    snprintf(head->magic, sizeof(head->magic), "berth run 1\n");
+    snprintf(head->magic, sizeof(head->magic), "%s", CHECKPOINT_MAGIC);
     head->numerics = RUN_NUMERICS;
     snprintf(head->computes, sizeof(head->computes), "%s", cpu ? kernel_set_name(config->trainer.kernels) : config->trainer.device->name);
     memcpy(head->data, config->data->digest, DIGEST_BYTES);
@@ -241,7 +244,7 @@ static enum status run_step(struct run *run, struct refusal *refusal)
 {
     struct checkpoint_head *head = &run->at.head;
     const int64_t begun_at_ns = run->config->now_ns();
-    struct run_step step = {.valid_loss = NAN, .rate = schedule_rate(&run->schedule, head->step)};
+    struct run_step step = {.valid_loss = NAN, .valid_accuracy = NAN, .rate = schedule_rate(&run->schedule, head->step)};
     const int32_t count = step_samples(run, head->step, &step.tokens);
     struct train_outcome outcome;
 
@@ -250,13 +253,14 @@ static enum status run_step(struct run *run, struct refusal *refusal)
     step.step_ns = run->config->now_ns() - begun_at_ns;
     head->step++;
     step.loss = outcome.loss;
+    step.accuracy = (double)outcome.hits / (double)outcome.targets;
     step.norm = outcome.norm;
     if (evaluates_after(run, head->step))
-        step.valid_loss = evaluate(run);
+        evaluate(run, &step.valid_loss, &step.valid_accuracy);
     if (evaluates_after(run, head->step) && !isfinite(step.valid_loss))
         return refuse(refusal, STATUS_INVALID, "the validation loss after step %lld is %g. Nothing was written; a lower learning rate may help",
                       (long long)head->step, step.valid_loss);
-    run->at.rows[head->step - 1] = (struct run_row){step.loss, step.valid_loss};
+    run->at.rows[head->step - 1] = (struct run_row){step.loss, step.accuracy, step.valid_loss, step.valid_accuracy};
     tell(run, &step);
     return STATUS_OK;
 }
@@ -293,6 +297,7 @@ static enum status run_steps(struct run *run, struct refusal *refusal)
 static enum status finish(struct run *run, struct run_outcome *ret_outcome, struct refusal *refusal)
 {
     const struct checkpoint_head *head = &run->at.head;
+    const struct run_row *last = &run->at.rows[head->step - 1];
     enum status status;
 
     if (head->best_step > 0)
@@ -302,8 +307,10 @@ static enum status finish(struct run *run, struct run_outcome *ret_outcome, stru
         return status;
     *ret_outcome = (struct run_outcome){.steps = head->step,
                                         .best_step = head->best_step > 0 ? head->best_step : head->step,
-                                        .loss = run->at.rows[head->step - 1].loss,
+                                        .loss = last->loss,
+                                        .accuracy = last->accuracy,
                                         .valid_loss = head->best_step > 0 ? head->best_loss : NAN,
+                                        .valid_accuracy = head->best_step > 0 ? run->at.rows[head->best_step - 1].valid_accuracy : NAN,
                                         .stopped_early = head->step < run->steps};
     return STATUS_OK;
 }
@@ -324,7 +331,7 @@ enum status run_train(const struct run_config *config, struct run_outcome *ret_o
     checkpoint_folder_close(&run.folder, status == STATUS_OK);
     free(run.order);
     free(run.samples);
-    free(run.logp);
+    free(run.scores);
     free(run.at.rows);
     free(run.at.best);
     for (int i = 0; i < 3; i++)

@@ -45,9 +45,11 @@ struct run_step {
     int64_t step_ns;
     int64_t left_ns;       /* a guess: the rest at the pace so far */
     double loss;
+    double accuracy;       /* the share of targets that were the likeliest token, before the update */
     double norm;
     double rate;
     double valid_loss;     /* NAN: not evaluated after this step */
+    double valid_accuracy;
 };
 
 struct run_config {
@@ -72,7 +74,9 @@ struct run_outcome {
     int64_t steps;         /* done */
     int64_t best_step;     /* whose matrices were written */
     double loss;           /* of the last step */
+    double accuracy;
     double valid_loss;     /* of the best; NAN without validation */
+    double valid_accuracy;
     bool stopped_early;
 };
 

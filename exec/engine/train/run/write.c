@@ -79,7 +79,7 @@ static int64_t largest(const float *values, int64_t count)
 
 /* --- the end ---------------------------------------------------------------------------------------------------------------- */
 
-/* The columns of OpenAI's result files; accuracies are not measured, and their cells are empty. */
+/* The columns of OpenAI's result files. */
 static enum status write_rows(const struct run *run, const char *path, struct refusal *refusal)
 {
     const size_t most = 64 + (size_t)run->at.head.step * 96;
@@ -93,10 +93,11 @@ static enum status write_rows(const struct run *run, const char *path, struct re
     for (int64_t i = 0; i < run->at.head.step; i++) {
         const struct run_row *row = &run->at.rows[i];
 
-        at += (size_t)snprintf(text + at, most - at, "%lld,%.9g,,", (long long)i + 1, row->loss);
-        if (!isnan(row->valid_loss))
-            at += (size_t)snprintf(text + at, most - at, "%.9g", row->valid_loss);
-        at += (size_t)snprintf(text + at, most - at, ",\n");
+        at += (size_t)snprintf(text + at, most - at, "%lld,%.9g,%.9g,", (long long)i + 1, row->loss, row->accuracy);
+        if (isnan(row->valid_loss))
+            at += (size_t)snprintf(text + at, most - at, ",\n");
+        else
+            at += (size_t)snprintf(text + at, most - at, "%.9g,%.9g\n", row->valid_loss, row->valid_accuracy);
     }
     status = file_write(path, text, at, refusal);
     free(text);
@@ -177,7 +178,7 @@ enum status run_diagnose(struct run *run, const struct train_sample *samples, in
         struct train_sample sample = samples[i];
 
         sample.coef = 1;
-        trainer_pass(run->trainer, &sample, 1, run->logp);
+        trainer_pass(run->trainer, &sample, 1, run->scores);
     }
     trainer_get(run->trainer, 0, TRAIN_GRADIENTS, gradients);
     worst = largest(gradients, parameters);

@@ -390,6 +390,7 @@ double scene_forward(struct scene *scene, const struct ops *ops)
     const struct dims *dims = &scene->config.dims;
     const enum mode mode = scene->config.mode;
     void *out = zeros(scene->outputs * 4 + (int64_t)scene->now.rows * dims->vocabulary * 4);
+    int32_t *best = zeros(scene->outputs * 4);
     void *copy = NULL;
     struct weight w = {0};
     bool is_act = true;
@@ -412,7 +413,7 @@ double scene_forward(struct scene *scene, const struct ops *ops)
         copy = act_of(scene, "x");
         w = weight_of(scene, "w0", NULL, dims->vocabulary, dims->hidden);
         ops->head(scene->dev, (float *)out + scene->outputs, copy, &w, &scene->batch);
-        ref_loss(scene->dev, out, NULL, (float *)out + scene->outputs, scene->target, NULL, &scene->batch);
+        ref_loss(scene->dev, out, best, NULL, (float *)out + scene->outputs, scene->target, NULL, &scene->batch);
         is_act = false;
         break;
     case SCENE_EMBED:
@@ -429,6 +430,7 @@ double scene_forward(struct scene *scene, const struct ops *ops)
         sum += (double)scene->out_weight[i] * (is_act ? act_load(mode, out, i) : (double)((float *)out)[i]);
     weight_drop(&w);
     free(copy);
+    free(best);
     free(out);
     return sum;
 }
@@ -443,18 +445,20 @@ static void head_back(struct scene *scene, const struct train_ops *ops)
     void *dlogits = zeros((int64_t)scene->now.rows * dims->vocabulary * 4);
     float *coef = zeros(scene->outputs * 4);
     float *logp = zeros(scene->outputs * 4);
+    int32_t *best = zeros(scene->outputs * 4);
 
     for (int64_t i = 0; i < scene->outputs; i++)
         coef[i] = -scene->out_weight[i];
     ref_round(scene->dev, dlogits, logits, 0);
     ops_ref.head(scene->dev, logits, x, &w, &scene->batch);
-    ops->loss(scene->dev, logp, dlogits, logits, scene->target, coef, &scene->batch);
+    ops->loss(scene->dev, logp, best, dlogits, logits, scene->target, coef, &scene->batch);
     ops->head_back(scene->dev, input_of(scene, "x")->gradient, input_of(scene, "w0")->gradient, dlogits, x, &w, &scene->batch);
     free(x);
     free(logits);
     free(dlogits);
     free(coef);
     free(logp);
+    free(best);
     weight_drop(&w);
 }
 

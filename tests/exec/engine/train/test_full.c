@@ -34,12 +34,12 @@ static struct trainer *full_trainer(const struct model *model, const struct trai
 
 static double loss_of(struct trainer *trainer, const struct rig_samples *samples)
 {
-    double logp[64];
+    struct train_score scores[64];
     double loss = 0;
 
-    trainer_logp(trainer, samples->sample, samples->count, logp);
+    trainer_logp(trainer, samples->sample, samples->count, scores);
     for (int32_t i = 0; i < samples->count; i++)
-        loss -= (double)samples->sample[i].coef * logp[i];
+        loss -= (double)samples->sample[i].coef * scores[i].logp;
     return loss;
 }
 
@@ -55,13 +55,13 @@ static void expect_slopes(const struct model *model, const struct trainer_config
     float *gradient = malloc((size_t)all * sizeof(float));
     double *direction = malloc((size_t)all * sizeof(double));
     uint64_t seed = test_seed(12);
-    double logp[64];
+    struct train_score scores[64];
     double worst = 0;
 
     rig_samples_draw(&samples, 6, 30, model->config.dims.vocabulary, 0, 5);
     rig_samples_mean(&samples);
     trainer_get(trainer, 0, TRAIN_MATRICES, values);
-    trainer_pass(trainer, samples.sample, samples.count, logp);
+    trainer_pass(trainer, samples.sample, samples.count, scores);
     trainer_get(trainer, 0, TRAIN_GRADIENTS, gradient);
     for (int64_t part = 0; part < PARTS; part++) {
         const int64_t from = all * part / PARTS;

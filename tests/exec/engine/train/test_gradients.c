@@ -70,12 +70,12 @@ static void every_op_goes_back_as_it_went(void **state)
 
 static double loss_of(struct trainer *trainer, const struct rig_samples *samples)
 {
-    double logp[64];
+    struct train_score scores[64];
     double loss = 0;
 
-    trainer_logp(trainer, samples->sample, samples->count, logp);
+    trainer_logp(trainer, samples->sample, samples->count, scores);
     for (int32_t i = 0; i < samples->count; i++)
-        loss -= (double)samples->sample[i].coef * logp[i];
+        loss -= (double)samples->sample[i].coef * scores[i].logp;
     return loss;
 }
 
@@ -119,7 +119,7 @@ static void expect_model(const struct tiny *tiny, const struct ops *ops, const s
     struct trainer_config config = rig_config(MODE_EXACT, kernel_set_best(), 1);
     float *values;
     float *gradient;
-    double logp[64];
+    struct train_score scores[64];
     uint64_t seed = test_seed(9);
     double worst = 0;
 
@@ -134,7 +134,7 @@ static void expect_model(const struct tiny *tiny, const struct ops *ops, const s
     values = malloc((size_t)trainer_parameters(trainer, 0) * sizeof(float));
     gradient = malloc((size_t)trainer_parameters(trainer, 0) * sizeof(float));
     trainer_get(trainer, 0, TRAIN_MATRICES, values);
-    trainer_pass(trainer, samples.sample, samples.count, logp);
+    trainer_pass(trainer, samples.sample, samples.count, scores);
     trainer_get(trainer, 0, TRAIN_GRADIENTS, gradient);
     for (int64_t at = 0, i = 0; i < tiny->dims.layers * LORA_MODULE_COUNT * 2; i++) {
         const enum lora_module module = (enum lora_module)(i / 2 % LORA_MODULE_COUNT);

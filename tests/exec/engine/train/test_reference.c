@@ -137,7 +137,7 @@ static struct found run(const char *name, const struct model *model, const struc
     struct optimizer with = OPTIMIZER_DEFAULT;
     double rates[3] = {0};
     struct train_outcome outcomes[3];
-    double logp[BATCH_MAX];
+    struct train_score scores[BATCH_MAX];
     const bool alternate = strcmp(name, "c_schedule") == 0;
 
     batch_read(file, "batch1", &batches[0]);
@@ -166,16 +166,16 @@ static struct found run(const char *name, const struct model *model, const struc
             for (int32_t t = 0; t < batch->sample[b].rows; t++)
                 targets += batch->is_target[b][t];
         if (step == STEPS) {
-            trainer_logp(trainer, batch->sample, batch->count, logp);
+            trainer_logp(trainer, batch->sample, batch->count, scores);
             for (int32_t b = 0; b < batch->count; b++)
-                loss -= logp[b] / (double)targets;
+                loss -= scores[b].logp / (double)targets;
             found.loss = fmax(found.loss, fabs(loss - want));
             continue;
         }
         if (step == 0 && suffix[0] == '\0') {
             for (int32_t b = 0; b < batch->count; b++)
                 batch->sample[b].coef = 1.0f / (float)targets;
-            trainer_pass(trainer, batch->sample, batch->count, logp);
+            trainer_pass(trainer, batch->sample, batch->count, scores);
             snprintf(relative, sizeof(relative), FOLDER "/%s/grads_step0_f32.safetensors", name);
             found.gradient = difference(trainer, TRAIN_GRADIENTS, relative);
             gradients_clear(trainer);

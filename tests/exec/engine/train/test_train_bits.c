@@ -182,8 +182,8 @@ static void packed_samples_do_not_see_each_other(void **state)
         int64_t parameters;
         float *packed;
         float *apart;
-        double logp[64];
-        double logp_apart[64];
+        struct train_score packed_scores[64];
+        struct train_score apart_scores[64];
         double largest = 0;
         double worst = 0;
 
@@ -192,14 +192,14 @@ static void packed_samples_do_not_see_each_other(void **state)
         packed = calloc((size_t)parameters, sizeof(float));
         apart = calloc((size_t)parameters, sizeof(float));
         rig_samples_mean(samples);
-        trainer_pass(trainer, samples->sample, samples->count, logp);
+        trainer_pass(trainer, samples->sample, samples->count, packed_scores);
         trainer_get(trainer, 0, TRAIN_GRADIENTS, packed);
         trainer_put(trainer, 0, TRAIN_GRADIENTS, apart);
         for (int32_t i = 0; i < samples->count; i++)
-            trainer_pass(trainer, &samples->sample[i], 1, &logp_apart[i]);
+            trainer_pass(trainer, &samples->sample[i], 1, &apart_scores[i]);
         trainer_get(trainer, 0, TRAIN_GRADIENTS, apart);
         for (int32_t i = 0; i < samples->count; i++)
-            assert_memory_equal(&logp[i], &logp_apart[i], sizeof(double));
+            assert_memory_equal(&packed_scores[i], &apart_scores[i], sizeof(struct train_score));
         for (int64_t i = 0; i < parameters; i++) {
             largest = fmax(largest, fabs((double)packed[i]));
             worst = fmax(worst, fabs((double)packed[i] - (double)apart[i]));
@@ -248,9 +248,9 @@ static void logp_needs_no_way_back(void **state)
     static struct world world;
     struct trainer_config config = config_of(MODE_FAST, kernel_set_best(), 2, RECOMPUTE_LAYER);
     struct trainer *trainer;
-    double before[64];
-    double passed[64];
-    double base[64];
+    struct train_score before[64];
+    struct train_score passed[64];
+    struct train_score base[64];
     float *gradient;
 
     (void)state;
@@ -265,12 +265,49 @@ static void logp_needs_no_way_back(void **state)
     for (int32_t i = 0; i < world.samples[1].count; i++)
         world.samples[1].sample[i].coef = i == 0 ? 1.0f : 0.0f;
     trainer_pass(trainer, world.samples[1].sample, world.samples[1].count, passed);
-    assert_memory_equal(before, passed, (size_t)world.samples[1].count * sizeof(double));
+    assert_memory_equal(before, passed, (size_t)world.samples[1].count * sizeof(struct train_score));
     for (int32_t i = 0; i < world.samples[1].count; i++)
         world.samples[1].sample[i].job = SEGMENT_NONE;
     trainer_logp(trainer, world.samples[1].sample, world.samples[1].count, base);
-    assert_true(base[0] != before[0]);
+    assert_true(base[0].logp != before[0].logp);
     free(gradient);
+    trainer_close(trainer);
+    world_close(&world);
+}
+
+/* One target, and each token of the vocabulary as it: one is a hit, the likeliest. */
+static void a_hit_is_the_target_that_is_likeliest(void **state)
+{
+    enum { VOCABULARY = 90, AT_ONCE = 15 };
+    static struct world world;
+    static const uint8_t is_target[3] = {0, 0, 1};
+    struct trainer_config config = config_of(MODE_EXACT, kernel_set_best(), 1, RECOMPUTE_NONE);
+    int32_t tokens[VOCABULARY][3];
+    struct train_sample samples[VOCABULARY];
+    struct train_score scores[VOCABULARY];
+    struct trainer *trainer;
+    int32_t likeliest = 0;
+    int64_t hits = 0;
+
+    (void)state;
+    world_open(&world);
+    trainer = rig_trainer(world.model, &config);
+    assert_int_equal(trainer_job_open(trainer, 0, &world.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
+    for (int32_t id = 0; id < VOCABULARY; id++) {
+        tokens[id][0] = 7;
+        tokens[id][1] = 31;
+        tokens[id][2] = id;
+        samples[id] = (struct train_sample){.tokens = tokens[id], .is_target = is_target, .rows = 3, .job = 0};
+    }
+    for (int32_t at = 0; at < VOCABULARY; at += AT_ONCE)
+        trainer_logp(trainer, samples + at, AT_ONCE, scores + at);
+    for (int32_t id = 0; id < VOCABULARY; id++) {
+        hits += scores[id].hits;
+        if (scores[id].logp > scores[likeliest].logp)
+            likeliest = id;
+    }
+    assert_int_equal(hits, 1);
+    assert_int_equal(scores[likeliest].hits, 1);
     trainer_close(trainer);
     world_close(&world);
 }
@@ -317,6 +354,7 @@ int main(void)
         cmocka_unit_test(packed_samples_do_not_see_each_other),
         cmocka_unit_test(accumulated_passes_are_one_batch),
         cmocka_unit_test(logp_needs_no_way_back),
+        cmocka_unit_test(a_hit_is_the_target_that_is_likeliest),
         cmocka_unit_test(a_gradient_that_is_no_number_changes_nothing),
     };
 

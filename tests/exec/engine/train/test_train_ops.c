@@ -1,5 +1,6 @@
 /* The fast ops of the way back against their definitions: all sets of kernels, both modes, ragged sizes, several pieces of rows, more than
  * a panel of everything; and equal bits on one thread and three. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,11 +135,62 @@ static void norms_and_updates_are_as_defined(void **state)
         free(values[i / 4][i % 4]);
 }
 
+/* Rows whose largest logit is known: in a word's first and last lane, in a tail, among equals, and where nothing is a number. */
+static void loss_names_the_largest_logit(void **state)
+{
+    enum { VOCABULARY = 101, ROWS = 9 };
+    static const int32_t expected[ROWS] = {0, 100, 15, 16, 40, 3, 0, 0, 99};
+    struct dims with = dims[1];
+    float *logits = malloc(sizeof(float) * ROWS * VOCABULARY);
+    const int32_t target[ROWS] = {0};
+    const struct counts now = {.outputs = ROWS};
+    const struct batch batch = {.max = now, .now = &now};
+
+    (void)state;
+    with.vocabulary = VOCABULARY;
+    for (int32_t i = 0; i < ROWS * VOCABULARY; i++)
+        logits[i] = -3 - 0.01f * (float)(i % 7);
+    for (int32_t row = 0; row < 5; row++)
+        logits[row * VOCABULARY + expected[row]] = -1;
+    logits[4 * VOCABULARY + 41] = logits[4 * VOCABULARY + 90] = -1;    /* the lowest id on ties */
+    logits[5 * VOCABULARY + 2] = NAN;                                  /* counts as -infinity */
+    logits[5 * VOCABULARY + 3] = INFINITY;
+    for (int32_t i = 0; i < VOCABULARY; i++) {
+        logits[6 * VOCABULARY + i] = -INFINITY;
+        logits[7 * VOCABULARY + i] = i == 50 ? -INFINITY : NAN;
+        logits[8 * VOCABULARY + i] = i == 99 ? -FLT_MAX : NAN;
+    }
+    for (int set = -1; set < KERNELS_COUNT; set++) {
+        const bool reference = set < 0;
+        const struct dev_config config = {.dims = with, .threads = 2, .kernels = reference ? kernel_set_best() : (enum kernel_set)set,
+                                          .rows_max = ROWS, .outputs_max = ROWS, .positions_max = 1, .trains = true};
+        char error[128];
+        struct dev *dev;
+        float logp[ROWS];
+        int32_t best[ROWS];
+
+        if (!reference && !kernel_set_runs_here((enum kernel_set)set))
+            continue;
+        dev = device_cpu.open(&config, error, sizeof(error));
+        assert_non_null(dev);
+        (reference ? &train_ops_ref : device_cpu.train_ops(dev))->loss(dev, logp, best, NULL, logits, target, NULL, &batch);
+        for (int32_t row = 0; row < ROWS; row++)
+            if (best[row] != expected[row])
+                fail_msg("%s, row %d: %d instead of %d", reference ? "definition" : kernel_set_name((enum kernel_set)set), row, best[row],
+                         expected[row]);
+        for (int32_t row = 5; row < ROWS; row++)
+            assert_true(isnan(logp[row]));
+        device_cpu.close(dev);
+    }
+    free(logits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fast_ops_go_back_as_defined),
         cmocka_unit_test(norms_and_updates_are_as_defined),
+        cmocka_unit_test(loss_names_the_largest_logit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

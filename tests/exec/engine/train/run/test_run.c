@@ -45,7 +45,7 @@ static void a_run_learns_and_leaves_an_adapter(void **state)
     struct world *world = world_new();
     struct peft *peft;
     int64_t bytes;
-    double first, last;
+    double first, last, accuracy;
     char *rows;
     int lines = 0;
 
@@ -62,7 +62,8 @@ static void a_run_learns_and_leaves_an_adapter(void **state)
     for (int64_t i = 0; i < bytes; i++)
         lines += rows[i] == '\n';
     assert_int_equal(lines, STEPS + 1);
-    assert_int_equal(sscanf(rows, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n1,%lf,", &first), 1);
+    assert_int_equal(sscanf(rows, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n1,%lf,%lf,,\n", &first, &accuracy), 2);
+    assert_true(accuracy >= 0 && accuracy < world->outcome.accuracy && world->outcome.accuracy <= 1);
     last = world->outcome.loss;
     if (!(last < first - 0.5))
         fail_msg("loss %g at first, %g at last", first, last);
