@@ -20,7 +20,8 @@
     X(dropout, "P", "0 is the only one there is")                                                                         \
     X(epochs, "N", "times through the data (default: 3, more for few examples, fewer for many)")                         \
     X(batch_size, "N", "samples a step (default: a sixteenth of them, at most 16)")                                       \
-    X(learning_rate_multiplier, "X", "the peak is 1e-4 times X (default 1)")                                              \
+    X(learning_rate, "X", "the peak, or auto: fitted to the model's family and width, Llama and Qwen only (default 1e-4)")  \
+    X(learning_rate_multiplier, "X", "times the default or the fitted peak; not beside a peak of your own (default 1)")     \
     X(schedule, "KIND", "constant, linear (default) or cosine; a twentieth of the steps warms up")                       \
     X(weight_decay, "W", "of AdamW (default 0)")                                                                          \
     X(clip, "N", "cut the gradient's norm to N; 0: never (default 1)")                                                    \
@@ -132,6 +133,15 @@ static int take_recompute(struct line *line, uint32_t option, const char *value)
     return line->arguments.recompute_chosen || strcmp(value, "auto") == 0 ? EXIT_OK : wrong(line, option, value, "auto, none, partial or layer");
 }
 
+static int take_rate(struct line *line, uint32_t option, const char *value)
+{
+    line->arguments.rate_auto = strcmp(value, "auto") == 0;
+    line->arguments.rate = 0;
+    if (line->arguments.rate_auto || take_real(line, option, value, false, &line->arguments.rate) == EXIT_OK)
+        return EXIT_OK;
+    return EXIT_USAGE;
+}
+
 static int take_text(const char **ret, const char *value)
 {
     *ret = value;
@@ -169,6 +179,7 @@ static int take(struct line *line, uint32_t option, const char *value)
     case OPTION_patience: return take_whole(line, option, value, 0, INT32_MAX, &settings->patience);
     case OPTION_checkpoint_every_s: return take_whole(line, option, value, 0, 1 << 30, &arguments->checkpoint_every_s);
     case OPTION_alpha: return take_real(line, option, value, false, &settings->alpha);
+    case OPTION_learning_rate: return take_rate(line, option, value);
     case OPTION_learning_rate_multiplier: return take_real(line, option, value, false, &arguments->rate_multiplier);
     case OPTION_weight_decay: return take_real(line, option, value, true, &settings->decay);
     case OPTION_clip: return take_real(line, option, value, true, &settings->clip);
@@ -190,6 +201,10 @@ static int check_line(const struct line *line)
 
     if (arguments->validation != NULL && arguments->validation_percent > 0) {
         fprintf(stderr, "%s: --validation or --validation-split, not both\n", line->options.command);
+        return EXIT_USAGE;
+    }
+    if (arguments->rate > 0 && arguments->rate_multiplier != 1) {
+        fprintf(stderr, "%s: --learning-rate is the peak itself: --learning-rate-multiplier is for the default and for auto\n", line->options.command);
         return EXIT_USAGE;
     }
     if (arguments->tp > 1 && !arguments->dry_run) {

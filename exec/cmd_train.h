@@ -6,7 +6,7 @@
 #include "engine/train/plan.h"
 #include "engine/train/run/run.h"
 
-#define TRAIN_RATE 1e-4 /* times the multiplier */
+#define TRAIN_RATE 1e-4 /* the default; times the multiplier */
 
 struct train_arguments {
     const char *model;
@@ -16,7 +16,9 @@ struct train_arguments {
     const char *out;
     const char *checkpoints;       /* NULL: beside out */
     struct run_settings settings;  /* batch, epochs, alpha, row_tokens: 0 is for who reads the data to choose */
-    double rate_multiplier;
+    double rate;                   /* 0: the default, or fitted */
+    bool rate_auto;                /* fitted to the model */
+    double rate_multiplier;        /* of the default or the fitted */
     int64_t validation_percent;    /* 0: no split */
     int64_t checkpoint_every_s;
     bool restart;

@@ -100,6 +100,27 @@ static void print_end(const struct training *training, const struct run_outcome 
         fprintf(stderr, "%s: the adapter after step %lld\n", out, (long long)outcome->steps);
 }
 
+/* What was chosen, before the first step. */
+static void print_begin(const struct training *training)
+{
+    const struct train_arguments *arguments = training->arguments;
+    const struct run_settings *settings = &training->run.settings;
+    const struct data_set *data = training->data;
+    json_t *begin = json_pack("{s:{s:f, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:s}}", "begin", "learning_rate", settings->rate,
+                              "learning_rate_from", arguments->rate_auto ? "auto" : arguments->rate > 0 ? "given" : "default",
+                              "schedule", schedule_kind_name((enum schedule_kind)settings->schedule),
+                              "epochs", (json_int_t)settings->epochs, "batch_size", (json_int_t)settings->batch,
+                              "rank", (json_int_t)settings->rank, "alpha", settings->alpha, "seed", (json_int_t)settings->seed,
+                              "tokens", (json_int_t)data->tokens_count, "learned_tokens", (json_int_t)data->targets_count,
+                              "mode", settings->mode == MODE_FAST ? "fast" : "exact", "recompute",
+                              recompute_name(training->choice.recompute));
+
+    json_dumpf(begin, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    putchar('\n');
+    fflush(stdout);
+    json_decref(begin);
+}
+
 static void show_memory(const struct training *training)
 {
     const struct train_choice *choice = &training->choice;
@@ -129,9 +150,9 @@ static void show_data(const struct training *training)
             (long long)data->targets_count);
     if (training->validation != NULL)
         fprintf(stderr, "; %d for validation", training->validation->examples);
-    fprintf(stderr, "\n%lld epochs of %lld steps, %lld samples a step; rank %lld, alpha %g, learning rate %g\n", (long long)settings->epochs,
+    fprintf(stderr, "\n%lld epochs of %lld steps, %lld samples a step; rank %lld, alpha %g, learning rate %.3g%s\n", (long long)settings->epochs,
             (long long)((data->count + settings->batch - 1) / settings->batch), (long long)settings->batch, (long long)settings->rank,
-            settings->alpha, settings->rate);
+            settings->alpha, settings->rate, training->arguments->rate_auto ? ", fitted to the model" : "");
 }
 
 /* --- opening ---------------------------------------------------------------------------------------------------------------- */
@@ -240,6 +261,8 @@ int train_data(const struct train_arguments *arguments)
         set_up(&training);
         show_data(&training);
         show_memory(&training);
+        if (arguments->json)
+            print_begin(&training);
         status = run_train(&training.run, &outcome, &refusal);
     }
     if (status == STATUS_OK)

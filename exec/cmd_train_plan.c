@@ -54,6 +54,18 @@ static int64_t memory_of(const struct train_arguments *arguments)
 
 /* --- choices ---------------------------------------------------------------------------------------------------------------- */
 
+static enum status choose_rate(const struct train_arguments *arguments, const struct model_config *model, double *ret_rate,
+                               struct refusal *refusal)
+{
+    double rate = arguments->rate > 0 ? arguments->rate : TRAIN_RATE;
+
+    if (arguments->rate_auto && !rate_fitted(model->family, model->dims.hidden, &rate))
+        return refuse(refusal, STATUS_INVALID, "--learning-rate auto is fitted to Llama and Qwen, and this model is of the family %s: give a "
+                                               "rate, or leave the option out for %g", model_family_name(model->family), TRAIN_RATE);
+    *ret_rate = rate * arguments->rate_multiplier;
+    return STATUS_OK;
+}
+
 enum status train_settings(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
                            struct run_settings *ret_settings, struct refusal *refusal)
 {
@@ -66,11 +78,10 @@ enum status train_settings(const struct train_arguments *arguments, const struct
         settings.row_tokens = positions < ROW_TOKENS ? positions : ROW_TOKENS;
     if (settings.alpha <= 0)
         settings.alpha = 2 * (double)settings.rank;
-    settings.rate = TRAIN_RATE * arguments->rate_multiplier;
     if (!arguments->mode_chosen)
         settings.mode = dtype == DTYPE_BF16 ? MODE_FAST : MODE_EXACT;
     *ret_settings = settings;
-    return STATUS_OK;
+    return choose_rate(arguments, model, &ret_settings->rate, refusal);
 }
 
 enum status train_recompute(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,

@@ -214,10 +214,43 @@ static void an_adapter_is_learned_from_a_file(void **state)
     assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--rank", "0"), EXIT_USAGE);
     assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--schedule", "steep"), EXIT_USAGE);
     assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--learning-rate-multiplier", "nan"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--learning-rate", "fast"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--learning-rate", "1e-3", "--learning-rate-multiplier", "2"), EXIT_USAGE);
     assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--validation", "v", "--validation-split", "10"), EXIT_USAGE);
     free((void *)(uintptr_t)base);
     free((void *)(uintptr_t)data);
     scratch_end(&scratch);
+}
+
+/* The peak that a command line comes to, for a model of this family. */
+static double rate_of(enum model_family family, const char *rate, const char *multiplier)
+{
+    const struct model_config config = tiny_config(family); /* hidden size 24: far from 2,000 */
+    struct line line;
+    struct run_settings settings = {0};
+    struct refusal refusal = {{0}};
+    char *argv[] = {"train", "--model", "m", "--data", "d", "--out", "o", "--learning-rate", (char *)(uintptr_t)rate,
+                    "--learning-rate-multiplier", (char *)(uintptr_t)multiplier};
+
+    line_init(&line, ARRAY_COUNT(argv), argv);
+    assert_int_equal(parse(&line), EXIT_OK);
+    if (train_settings(&line.arguments, &config, DTYPE_F32, &settings, &refusal) == STATUS_OK)
+        return settings.rate;
+    printf("%s\n", refusal.text);
+    return -1;
+}
+
+static void a_learning_rate_is_given_or_fitted(void **state)
+{
+    const int32_t hidden = tiny_config(FAMILY_LLAMA).dims.hidden;
+    double fitted = 0;
+
+    (void)state;
+    assert_true(rate_fitted(FAMILY_LLAMA, hidden, &fitted));
+    assert_true(fabs(rate_of(FAMILY_LLAMA, "auto", "1") - fitted) < 1e-15);
+    assert_true(fabs(rate_of(FAMILY_LLAMA, "auto", "2") - 2 * fitted) < 1e-15);
+    assert_true(fabs(rate_of(FAMILY_LLAMA, "3e-4", "1") - 3e-4) < 1e-15);
+    assert_true(rate_of(FAMILY_MISTRAL, "auto", "1") < 0);
 }
 
 int main(void)
@@ -228,6 +261,7 @@ int main(void)
         cmocka_unit_test(a_plan_needs_a_config_alone),
         cmocka_unit_test(memory_chooses_the_level_and_no_bit_changes),
         cmocka_unit_test(an_adapter_is_learned_from_a_file),
+        cmocka_unit_test(a_learning_rate_is_given_or_fitted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,3 +40,14 @@ double schedule_rate(const struct schedule *schedule, int64_t step)
     x = (double)(step - schedule->warmup_steps) / (double)(schedule->steps - schedule->warmup_steps);
     return schedule->kind == SCHEDULE_LINEAR ? schedule->peak * (1 - x) : schedule->peak * (1 + cos(pi * x)) / 2;
 }
+
+bool rate_fitted(enum model_family family, int32_t hidden, double *ret_rate)
+{
+    static const double powers[FAMILY_COUNT] = {[FAMILY_LLAMA] = 0.781, [FAMILY_QWEN2] = 0.0775, [FAMILY_QWEN3] = 0.0775};
+
+    check(family < FAMILY_COUNT && hidden >= 1);
+    if (powers[family] <= 0)
+        return false;
+    *ret_rate = 10 * 5e-5 * pow(2000.0 / hidden, powers[family]);
+    return true;
+}

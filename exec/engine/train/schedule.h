@@ -2,7 +2,7 @@
 #ifndef TRAIN_SCHEDULE_H
 #define TRAIN_SCHEDULE_H
 
-#include "base/base.h"
+#include "engine/model/config.h"
 
 #define SCHEDULES(X)                                                              \
     X(CONSTANT, "constant", "the peak to the end")                                \
@@ -29,5 +29,9 @@ struct schedule {
  * (steps - warmup_steps): peak, peak * (1 - x), or peak * (1 + cos(pi x)) / 2 (Loshchilov and Hutter 2017, equation 5, without
  * restarts); so the first step after warming up is a whole peak's and none is nothing. Behind the last step: 0, but constant stays. */
 double schedule_rate(const struct schedule *schedule, int64_t step);
+
+/* A peak for LoRA by the model's family and hidden size h: 10 * 5e-5 * (2000 / h)^p, p fitted for Llama and for Qwen (Tinker's cookbook,
+ * hyperparam_utils). False: nobody has fitted this family. */
+bool rate_fitted(enum model_family family, int32_t hidden, double *ret_rate);
 
 #endif

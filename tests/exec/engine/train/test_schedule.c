@@ -53,12 +53,34 @@ static void kinds_have_names(void **state)
     assert_false(schedule_kind_find("Cosine", &kind));
 }
 
+static void fitted_rates_are_the_published_ones(void **state)
+{
+    static const struct {
+        enum model_family family;
+        int32_t hidden;
+        double rate;
+    } known[] = {{FAMILY_LLAMA, 2048, 4.9e-4}, {FAMILY_LLAMA, 3072, 3.6e-4}, {FAMILY_LLAMA, 4096, 2.86e-4}, {FAMILY_LLAMA, 8192, 1.66e-4},
+                 {FAMILY_LLAMA, 2000, 5e-4},   {FAMILY_QWEN2, 2000, 5e-4},   {FAMILY_QWEN3, 4096, 4.73e-4}};
+    double rate = -1;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(known); i++) {
+        assert_true(rate_fitted(known[i].family, known[i].hidden, &rate));
+        if (!(fabs(rate - known[i].rate) < 0.01 * known[i].rate))
+            fail_msg("%s, hidden %d: %g, not %g", model_family_name(known[i].family), known[i].hidden, rate, known[i].rate);
+    }
+    rate = -1;
+    assert_false(rate_fitted(FAMILY_MISTRAL, 4096, &rate));
+    assert_true(rate < 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_known_list_of_rates),
         cmocka_unit_test(each_kind_at_its_ends),
         cmocka_unit_test(kinds_have_names),
+        cmocka_unit_test(fitted_rates_are_the_published_ones),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
