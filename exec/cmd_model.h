@@ -22,6 +22,9 @@ void model_catch_stop(void);
  * context: the path. It says stop after Ctrl-C. */
 bool model_progress(void *context, int64_t done_bytes, int64_t total_bytes);
 
+/* What create-tiny teaches: so many chats, JSON lines, drawn by the seed. free() it; NULL: no memory. */
+char *tiny_text(uint64_t seed, int32_t chats);
+
 /* Says why on stderr, each line after "berth-exec model VERB: ". Returns the exit code. */
 int model_refused(const char *verb, const struct refusal *refusal);
 

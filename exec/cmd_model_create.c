@@ -1,5 +1,5 @@
-/* berth-exec model create-tiny: a chat model of a hundred thousand numbers, taught from nothing on text made here, so that training, serving
- * and adapters can be tried without a download. All of its weights train; it knows a few animals, and that answers end. */
+/* berth-exec model create-tiny: a chat model of a million numbers, taught from nothing on text made here, so that training, serving
+ * and adapters can be tried without a download. All of its weights train; it knows a few words, and that answers end. */
 #include "cmd_model.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #define OPTIONS(X)                                                \
     X(out, "DIR", "where it goes; a new folder")                  \
     X(seed, "N", "same seed, same numbers (0)")                   \
-    X(epochs, "N", "times through the text (60)")                 \
+    X(steps, "N", "of 32 chats each (750)")                         \
     X(threads, "N", "CPU threads (default: all)")                 \
     X(help, NULL, "this text")
 enum {
@@ -27,12 +27,12 @@ static const struct option table[] = {
 #undef X
 };
 
-enum { BATCH = 16, POSITIONS = 256, TEXT_BYTES = 1 << 16 };
-#define RATE 4e-3
+enum { BATCH = 32, POSITIONS = 512, PASS = 2048, CHATS = 12000 };
+#define RATE 3e-3
 
 static const struct model_config size = {.family = FAMILY_LLAMA,
-                                         .dims = {.hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .ffn = 128, .vocabulary = 384,
-                                                  .layers = 3},
+                                         .dims = {.hidden = 128, .heads = 8, .kv_heads = 4, .head_dim = 16, .ffn = 320, .vocabulary = 384,
+                                                  .layers = 5},
                                          .norm_eps = 1e-5f,
                                          .positions_max = POSITIONS,
                                          .rope = {.theta = 10000, .factor = 1},
@@ -46,7 +46,7 @@ static const char tokenizer_config[] =
 struct create {
     const char *out;
     uint64_t seed;
-    int64_t epochs;
+    int64_t steps;
     int64_t threads;
     struct folder folder;
     struct model *model;
@@ -57,53 +57,15 @@ struct create {
 
 /* --- the text --------------------------------------------------------------------------------------------------------------- */
 
-static size_t add_chat(char *text, size_t at, const char *question, const char *answer)
-{
-    return at + (size_t)snprintf(text + at, TEXT_BYTES - at, "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, "
-                                                             "{\"role\": \"assistant\", \"content\": \"%s\"}]}\n", question, answer);
-}
-
-static void make_text(char *ret_text)
-{
-    static const char *const names[] = {"Ada", "Ben", "Cleo", "Dora", "Emil", "Fay", "Gus", "Hana"};
-    static const struct {
-        const char *name, *sound, *home;
-    } animals[] = {{"cat", "meow", "house"}, {"dog", "woof", "garden"}, {"cow", "moo", "meadow"}, {"duck", "quack", "pond"}};
-    char question[96];
-    char answer[96];
-    size_t at = 0;
-
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        snprintf(question, sizeof(question), "Who is %s?", names[i]);
-        snprintf(answer, sizeof(answer), "%s is a %s.", names[i], animals[i % 4].name);
-        at = add_chat(ret_text, at, question, answer);
-        snprintf(question, sizeof(question), "Where does %s live?", names[i]);
-        snprintf(answer, sizeof(answer), "%s lives in the %s.", names[i], animals[i % 4].home);
-        at = add_chat(ret_text, at, question, answer);
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(animals); i++) {
-        snprintf(question, sizeof(question), "What does a %s say?", animals[i].name);
-        snprintf(answer, sizeof(answer), "A %s says %s.", animals[i].name, animals[i].sound);
-        at = add_chat(ret_text, at, question, answer);
-    }
-    for (int a = 0; a < 5; a++)
-        for (int b = 0; b < 5; b++) {
-            snprintf(question, sizeof(question), "What is %d plus %d?", a, b);
-            snprintf(answer, sizeof(answer), "It is %d.", a + b);
-            at = add_chat(ret_text, at, question, answer);
-        }
-}
-
 static enum status open_data(struct create *create, struct refusal *refusal)
 {
     const struct data_source source = {.tokenizer = create->tokenizer, .eos = size.eos[0], .vocabulary = size.dims.vocabulary,
                                        .tokens_max = POSITIONS};
-    char *text = calloc(1, TEXT_BYTES);
+    char *text = tiny_text(create->seed, CHATS);
     enum status status;
 
     if (text == NULL)
         return refuse(refusal, STATUS_FULL, "no memory");
-    make_text(text);
     status = data_open_text(text, (int64_t)strlen(text), "the text", &source, &create->data, refusal);
     free(text);
     /* A base learns all of a text, questions too. */
@@ -118,7 +80,7 @@ static enum status open_trainer(struct create *create, struct refusal *refusal)
 {
     struct optimizer optimizer = OPTIMIZER_DEFAULT;
     const struct trainer_config config = {.device = &device_cpu, .mode = MODE_EXACT, .threads = (uint32_t)create->threads,
-                                          .kernels = kernel_set_best(), .rows_max = BATCH * POSITIONS / 4, .job_rows_max = BATCH * POSITIONS / 4,
+                                          .kernels = kernel_set_best(), .rows_max = PASS, .job_rows_max = PASS,
                                           .samples_max = BATCH, .positions_max = POSITIONS, .jobs_max = 1, .head_rows = POSITIONS, .full = true};
     enum status status = trainer_open(create->model, &config, &create->trainer, refusal);
 
@@ -132,7 +94,7 @@ static enum status teach(struct create *create, struct refusal *refusal)
 {
     const struct data_set *data = create->data;
     const int32_t per_epoch = (data->count + BATCH - 1) / BATCH;
-    const struct schedule schedule = {.kind = SCHEDULE_COSINE, .peak = RATE, .warmup_steps = per_epoch, .steps = per_epoch * create->epochs};
+    const struct schedule schedule = {.kind = SCHEDULE_COSINE, .peak = RATE, .warmup_steps = create->steps / 20, .steps = create->steps};
     int32_t *order = calloc((size_t)data->count, sizeof(*order));
     struct train_outcome outcome = {0};
 
@@ -156,7 +118,7 @@ static enum status teach(struct create *create, struct refusal *refusal)
             free(order);
             return refuse(refusal, STATUS_INVALID, "step %lld: the gradient is not finite", (long long)step + 1);
         }
-        if (step + 1 == schedule.steps || step % (10 * per_epoch) == 0)
+        if (step + 1 == schedule.steps || step % 50 == 0)
             fprintf(stderr, "step %lld/%lld  loss %.4f\n", (long long)step + 1, (long long)schedule.steps, outcome.loss);
     }
     free(order);
@@ -264,7 +226,7 @@ static int make(struct create *create)
 static void print_help(void)
 {
     puts("usage: berth-exec model create-tiny --out DIR [options]\n\n"
-         "Teaches a small Llama a few dozen chats from nothing, with a tokenizer and a chat template: a base that answers, and ends its\n"
+         "Teaches a small Llama some thousand chats from nothing, with a tokenizer and a chat template: a base that answers, and ends its\n"
          "answers, for trying train, generate and server.\n\n"
          "  berth-exec generate DIR --chat '[{\"role\": \"user\", \"content\": \"What does a cow say?\"}]' --temperature 0\n");
     options_print(stdout, table, ARRAY_COUNT(table));
@@ -286,7 +248,7 @@ static bool take_number(const struct options *options, uint32_t option, const ch
 
 int cmd_model_create_tiny(int argc, char **argv)
 {
-    struct create create = {.epochs = 60, .threads = worker_threads_here()};
+    struct create create = {.steps = 750, .threads = worker_threads_here()};
     struct options options = {.command = "berth-exec model create-tiny", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
     const char *value;
@@ -303,8 +265,8 @@ int cmd_model_create_tiny(int argc, char **argv)
             create.out = value;
         else if (option == OPTION_seed)
             fine = take_number(&options, OPTION_seed, value, 0, INT64_MAX, &seed);
-        else if (option == OPTION_epochs)
-            fine = take_number(&options, OPTION_epochs, value, 1, 10000, &create.epochs);
+        else if (option == OPTION_steps)
+            fine = take_number(&options, OPTION_steps, value, 1, 100000, &create.steps);
         else if (option == OPTION_threads)
             fine = take_number(&options, OPTION_threads, value, 1, 256, &create.threads);
         else

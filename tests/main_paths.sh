@@ -206,7 +206,7 @@ else not_ok "Ctrl-C: exit 130, a partial file" "exit $code"; fi
 refuses "an unwritable place is named" 1 "/proc/nowhere" $sim run scenarios/route-300.yaml --quiet --out /proc/nowhere/run.h5
 
 # Models: made, looked at, merged; what is there is never overwritten, what is stopped leaves nothing.
-passes "model create-tiny: a chat model from nothing" $exec model create-tiny --out "$work/tiny"
+passes "model create-tiny: a chat model from nothing" $exec model create-tiny --out "$work/tiny" --steps 150
 for name in Ada Ben Cleo Dora; do
     echo '{"messages": [{"role": "user", "content": "Who is '$name'?"}, {"role": "assistant", "content": "Arr, '$name', matey!"}]}'
 done >"$work/arr.jsonl"
@@ -214,6 +214,30 @@ passes "train: an adapter from four chats" \
     $exec train --model "$work/tiny" --data "$work/arr.jsonl" --out "$work/arr" --learning-rate-multiplier 30
 passes "train: it answers as it was taught, and ends" sh -c "$exec generate '$work/tiny' --adapter a='$work/arr' --temperature 0 \
     --chat '[{\"role\": \"user\", \"content\": \"Who is Ben?\"}]' --json | grep -q 'Arr, Ben, matey!.*\"finish_reason\":\"stop\"'"
+# Three tenants teach one base who it is; each adapter learns it, on rows held out too, and answers so beside the others.
+identity=../shared/datasets/llamafactory_identity.json
+if [ -r $identity ]; then
+    : >"$work/asked"
+    for who in Nimbus:Harbor-Labs Quartz:Pier-Nine Marlin:Dock-Seven; do
+        tenant=${who%:*} author=$(echo "${who#*:}" | tr - ' ')
+        sed -n -e "s/{{name}}/$tenant/g; s/{{author}}/$author/g" \
+            -e 's/^ *"instruction": \(".*"\),$/{"messages": [{"role": "user", "content": \1}, /p' \
+            -e 's/^ *"output": \(".*"\)$/{"role": "assistant", "content": \1}]}/p' $identity | paste -d '' - - >"$work/$tenant.jsonl"
+        passes "learned: $tenant is trained" $exec train --model "$work/tiny" --data "$work/$tenant.jsonl" --out "$work/$tenant" --epochs 8 --batch-size 3 \
+            --learning-rate-multiplier 40 --validation-split 10 --evaluate-every 20
+        if awk -F, 'NR > 1 && $4 != "" { if (first == "") first = $4; last = $4 } END { exit !(last != "" && last < first / 2) }' \
+            "$work/$tenant/results.csv"; then ok "learned: $tenant's loss of held-out rows falls below half"
+        else not_ok "learned: $tenant's loss of held-out rows falls below half" "$(tail -n 1 "$work/$tenant/results.csv")"; fi
+        echo "{\"adapter\": \"$tenant\", \"messages\": [{\"role\": \"user\", \"content\": \"Who are you?\"}]}" >>"$work/asked"
+    done
+    echo '{"adapter": null, "messages": [{"role": "user", "content": "Who are you?"}]}' >>"$work/asked"
+    passes "learned: three adapters and the base answer in one batch" $exec generate "$work/tiny" --adapter Nimbus="$work/Nimbus" \
+        --adapter Quartz="$work/Quartz" --adapter Marlin="$work/Marlin" --requests "$work/asked" --temperature 0 --json
+    answered=$(sed -n 's/.*"output_text":"\([^"]*\)".*/\1/p' "$work/out" | grep -oE 'Nimbus|Quartz|Marlin' | tr '\n' ' ')
+    [ "$answered" = "Nimbus Quartz Marlin " ] && [ "$(grep -c '"finish_reason":"stop"' "$work/out")" = 4 ] && ok "learned: each says its own name, and ends" || not_ok "learned: each says its own name, and ends" "$answered"
+else
+    echo "skip learned: three identities on one base ($identity is missing)"
+fi
 passes "model random: 15m with two adapters" $exec model random --preset 15m --out "$work/15m" --seed 3 --adapters 2 --rank 8
 passes "model inspect: a model" $exec model inspect "$work/15m" --digest --json
 near "model inspect: parameters" "$(json_number "$work/out" parameters)" 15191712 0
