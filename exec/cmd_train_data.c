@@ -55,6 +55,19 @@ static void print_json(const struct run_step *step)
     fflush(stdout);
 }
 
+static void show_saved(void *listener, const struct run_saved *saved)
+{
+    const struct training *training = listener;
+
+    if (training->arguments->json) {
+        printf("{\"checkpoint\":%lld,\"bytes\":%lld,\"ms\":%.3f}\n", (long long)saved->step, (long long)saved->bytes, (double)saved->took_ns / 1e6);
+        fflush(stdout);
+    }
+    if (!training->arguments->quiet)
+        fprintf(stderr, "checkpoint after step %lld: %.2f MB in %.0f ms\n", (long long)saved->step, (double)saved->bytes / 1e6,
+                (double)saved->took_ns / 1e6);
+}
+
 static void show_step(void *listener, const struct run_step *step)
 {
     const struct training *training = listener;
@@ -232,6 +245,7 @@ static void set_up(struct training *training)
     run->now_ns = now_ns;
     run->listener = training;
     run->stepped = show_step;
+    run->saved = show_saved;
     run->said = say;
 }
 

@@ -64,7 +64,8 @@ static int32_t piece_add(const struct trainer *trainer, struct step *step, int32
     return in_pass;
 }
 
-static void passes_run(struct trainer *trainer, struct step *step)
+/* False: it was stopped between two passes. */
+static bool passes_run(struct trainer *trainer, struct step *step)
 {
     const int32_t jobs = trainer->config.jobs_max;
     int32_t in_pass;
@@ -72,6 +73,8 @@ static void passes_run(struct trainer *trainer, struct step *step)
     do {
         int32_t rows = 0;
 
+        if (trainer->config.stop != NULL && *trainer->config.stop != 0)
+            return false;
         in_pass = 0;
         for (int32_t job = 0; job < jobs; job++)
             if (step->next[job] < step->count && step->targets[job] > 0)
@@ -83,6 +86,15 @@ static void passes_run(struct trainer *trainer, struct step *step)
             step->sum[step->pass[i].job].hits += step->scores[i].hits;
         }
     } while (in_pass > 0);
+    return true;
+}
+
+/* What a step that was stopped has gathered. */
+static void gradients_drop(struct trainer *trainer, const struct step *step)
+{
+    for (int32_t job = 0; job < trainer->config.jobs_max; job++)
+        if (next_of(step, job, 0) < step->count)
+            trainer->train->zero(trainer->dev, trainer->jobs[job].state[TRAIN_GRADIENTS], trainer->jobs[job].parameters);
 }
 
 static enum status updates_run(struct trainer *trainer, const struct step *step, const double *rates, struct train_outcome *ret_outcomes)
@@ -128,8 +140,12 @@ enum status trainer_step(struct trainer *trainer, const struct train_sample *sam
     }
     for (int32_t job = 0; job < trainer->config.jobs_max; job++)
         step.next[job] = next_of(&step, job, 0);
-    passes_run(trainer, &step);
-    status = updates_run(trainer, &step, rates, ret_outcomes);
+    if (passes_run(trainer, &step)) {
+        status = updates_run(trainer, &step, rates, ret_outcomes);
+    } else {
+        gradients_drop(trainer, &step);
+        status = STATUS_END;
+    }
     free(step.next);
     free(step.targets);
     free(step.sum);

@@ -6,6 +6,8 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
+#include <signal.h>
+
 #include "engine/device/device.h"
 #include "engine/lora/source.h"
 #include "engine/model/weights.h"
@@ -44,6 +46,7 @@ struct trainer_config {
      * matrices, and all make the same calls with the same values; losses, norms and log-probabilities are alike at all. Adapters only. */
     struct ranks *ranks;
     int32_t rank;
+    const volatile sig_atomic_t *stop; /* not 0: trainer_step() ends before its next pass; NULL: never. Not of ranks, which would not agree when */
     bool full;                 /* all weights train instead of adapters: one job; see trainer_full_open() */
     const struct ops *ops;             /* NULL: the device's; a test may want the definitions */
     const struct train_ops *train_ops; /* likewise */
@@ -125,7 +128,7 @@ enum status trainer_update(struct trainer *trainer, int32_t job, double rate, do
 /* One update of each job that has samples here: loss = mean over all of that job's targets, however many passes they take; coef is not
  * read. rates, ret_outcomes [jobs_max]; of jobs without samples they are left alone. A job's samples are cut into passes in their order,
  * as many as fit job_rows_max, whatever the others do. STATUS_INVALID: a job's gradient is not finite, or it has no target: the others
- * are done nevertheless, and its outcome's norm is not finite. */
+ * are done nevertheless, and its outcome's norm is not finite. STATUS_END: it was stopped, and no job has moved. */
 enum status trainer_step(struct trainer *trainer, const struct train_sample *samples, int32_t count, const double *rates,
                          struct train_outcome *ret_outcomes);
 

@@ -306,6 +306,7 @@ enum status trainer_open(const struct model *model, const struct trainer_config 
     check(config->job_rows_max >= 1 && config->job_rows_max <= config->rows_max);
     check(config->positions_max >= 1 && config->positions_max <= config->job_rows_max);
     check(config->recompute < RECOMPUTE_COUNT);
+    check(config->stop == NULL || config->ranks == NULL);
     check(!config->full || (config->jobs_max == 1 && config->lora_rank_max == 0 && config->ranks == NULL));
     if (config->ranks != NULL && !shard_fits(&model->config.dims, ranks_count(config->ranks)))
         return refuse(refusal, STATUS_INVALID, "the model's heads and ffn cannot be cut into %d equal parts", ranks_count(config->ranks));

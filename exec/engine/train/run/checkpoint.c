@@ -103,6 +103,11 @@ void checkpoint_folder_close(struct checkpoint_folder *folder, bool all)
 
 /* --- writing ---------------------------------------------------------------------------------------------------------------- */
 
+int64_t checkpoint_bytes(const struct checkpoint_head *head)
+{
+    return (int64_t)sizeof(*head) + head->step * (int64_t)sizeof(struct run_row) + 4 * head->parameters * (int64_t)sizeof(float) + DIGEST_BYTES;
+}
+
 static enum status put(struct new_file *file, EVP_MD_CTX *digest, const void *data, int64_t bytes, struct refusal *refusal)
 {
     check(EVP_DigestUpdate(digest, data, (size_t)bytes) == 1);
@@ -180,7 +185,7 @@ static enum status compare(const struct checkpoint_head *mine, const struct chec
     if (memcmp(mine->validation, found->validation, DIGEST_BYTES) != 0)
         status = other(refusal, shown, "validation set");
     if (mine->numerics != found->numerics)
-        status = other(refusal, shown, "version of the arithmetic");
+        status = other(refusal, shown, "numerics_version");
 #define X(type, name, about)                                                                    \
     if (memcmp(&mine->settings.name, &found->settings.name, sizeof(mine->settings.name)) != 0) \
         status = other(refusal, shown, about);
@@ -203,7 +208,7 @@ static enum status take_all(struct checkpoint *checkpoint, const struct checkpoi
     const int64_t rows = head->step * (int64_t)sizeof(struct run_row);
 
     if (head->parameters != checkpoint->head.parameters || head->step < 0 || head->step > checkpoint->rows_max ||
-        bytes != (int64_t)sizeof(*head) + rows + 4 * state + DIGEST_BYTES)
+        bytes != checkpoint_bytes(head))
         return STATUS_CORRUPT;
     data += sizeof(*head);
     data = take(checkpoint->rows, data, rows);

@@ -54,6 +54,8 @@ void checkpoint_folder_clear(const struct checkpoint_folder *folder);
 /* `all`: with the checkpoints in it. */
 void checkpoint_folder_close(struct checkpoint_folder *folder, bool all);
 
+/* Of its file. */
+int64_t checkpoint_bytes(const struct checkpoint_head *head);
 enum status checkpoint_save(const struct checkpoint_folder *folder, const struct checkpoint *checkpoint, struct refusal *refusal);
 /* The newest whole one, into the caller's arrays. checkpoint->head says what it must belong to (up to settings) and its parameters.
  * NOT_FOUND: there is none. CORRUPT: none is whole. INVALID: it belongs to another run; the refusal says by what. `said` hears of damaged ones and

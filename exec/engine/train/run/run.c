@@ -45,8 +45,13 @@ static int32_t step_samples(struct run *run, int64_t step, int64_t *ret_tokens)
 
 /* --- validation ------------------------------------------------------------------------------------------------------------- */
 
-/* Means over all targets. */
-static void validate(struct run *run, double *ret_loss, double *ret_accuracy)
+static bool is_stopped(const struct run *run)
+{
+    return *run->config->stop != 0;
+}
+
+/* Means over all targets, into the step's row. False: it was stopped. */
+static bool validate(struct run *run, struct run_row *row)
 {
     const struct data_set *set = run->config->validation;
     struct train_score sum = {0};
@@ -55,6 +60,8 @@ static void validate(struct run *run, double *ret_loss, double *ret_accuracy)
         int32_t count = 0;
         int32_t rows = 0;
 
+        if (is_stopped(run))
+            return false;
         while (at + count < set->count && count < run->limits.samples_max && rows + set->sample[at + count].tokens <= run->limits.rows_max) {
             run->samples[count] = sample_of(set, &set->sample[at + count]);
             rows += run->samples[count++].rows;
@@ -66,29 +73,40 @@ static void validate(struct run *run, double *ret_loss, double *ret_accuracy)
         }
         at += count;
     }
-    *ret_loss = -sum.logp / (double)set->targets_count;
-    *ret_accuracy = (double)sum.hits / (double)set->targets_count;
+    row->valid_loss = -sum.logp / (double)set->targets_count;
+    row->valid_accuracy = (double)sum.hits / (double)set->targets_count;
+    return true;
 }
 
-/* After step head.step; keeps the best. */
-static void evaluate(struct run *run, double *ret_loss, double *ret_accuracy)
+/* After step head.step; keeps the best. END: stopped, and the step's row says that its evaluation is still to come. */
+static enum status evaluate(struct run *run, struct refusal *refusal)
 {
     struct checkpoint_head *head = &run->at.head;
+    struct run_row *row = &run->at.rows[head->step - 1];
 
-    validate(run, ret_loss, ret_accuracy);
-    if (head->best_step > 0 && !(*ret_loss < head->best_loss)) {
+    if (!validate(run, row))
+        return STATUS_END;
+    if (!isfinite(row->valid_loss))
+        return refuse(refusal, STATUS_INVALID, "the validation loss after step %lld is %g. Nothing was written; a lower learning rate may help",
+                      (long long)head->step, row->valid_loss);
+    if (head->best_step > 0 && !(row->valid_loss < head->best_loss)) {
         head->stale++;
-        return;
+        return STATUS_OK;
     }
     trainer_get(run->trainer, 0, TRAIN_MATRICES, run->at.best);
     head->best_step = head->step;
-    head->best_loss = *ret_loss;
+    head->best_loss = row->valid_loss;
     head->stale = 0;
+    return STATUS_OK;
 }
 
-static bool evaluates_after(const struct run *run, int64_t step)
+/* Whether the last step done wants an evaluation that it has not had. */
+static bool evaluates_now(const struct run *run)
 {
-    return run->config->validation != NULL && (step % run->evaluate_every == 0 || step == run->steps);
+    const int64_t step = run->at.head.step;
+
+    return run->config->validation != NULL && step > 0 && (step % run->evaluate_every == 0 || step == run->steps) &&
+           isnan(run->at.rows[step - 1].valid_loss);
 }
 
 /* --- checkpoints ------------------------------------------------------------------------------------------------------------ */
@@ -97,11 +115,18 @@ static const enum train_state states[3] = {TRAIN_MATRICES, TRAIN_MOMENT1, TRAIN_
 
 static enum status save(struct run *run, struct refusal *refusal)
 {
+    struct run_saved saved = {.step = run->at.head.step, .bytes = checkpoint_bytes(&run->at.head)};
+    enum status status;
+
+    run->saved_at_ns = run->config->now_ns();
     for (int i = 0; i < 3; i++)
         trainer_get(run->trainer, 0, states[i], run->at.state[i]);
     run->at.head.updates = trainer_updates(run->trainer, 0);
-    run->saved_at_ns = run->config->now_ns();
-    return checkpoint_save(&run->folder, &run->at, refusal);
+    status = checkpoint_save(&run->folder, &run->at, refusal);
+    saved.took_ns = run->config->now_ns() - run->saved_at_ns;
+    if (status == STATUS_OK)
+        run->config->saved(run->config->listener, &saved);
+    return status;
 }
 
 static enum status load(struct run *run, struct refusal *refusal)
@@ -148,6 +173,7 @@ static void plan(struct run *run)
                                       .steps = run->steps};
     run->order_epoch = -1;
     run->limits = run->config->trainer;
+    run->limits.stop = run->config->stop;
     run_limits(settings, &run->limits);
 }
 
@@ -246,23 +272,26 @@ static enum status run_step(struct run *run, struct refusal *refusal)
     const int64_t begun_at_ns = run->config->now_ns();
     struct run_step step = {.valid_loss = NAN, .valid_accuracy = NAN, .rate = schedule_rate(&run->schedule, head->step)};
     const int32_t count = step_samples(run, head->step, &step.tokens);
-    struct train_outcome outcome;
+    struct train_outcome outcome = {.loss = NAN};
+    enum status status = trainer_step(run->trainer, run->samples, count, &step.rate, &outcome);
 
-    if (trainer_step(run->trainer, run->samples, count, &step.rate, &outcome) != STATUS_OK || !isfinite(outcome.loss))
+    if (status == STATUS_END)
+        return status;
+    if (status != STATUS_OK || !isfinite(outcome.loss))
         return run_diagnose(run, run->samples, count, outcome.loss, refusal);
     step.step_ns = run->config->now_ns() - begun_at_ns;
     head->step++;
     step.loss = outcome.loss;
     step.accuracy = (double)outcome.hits / (double)outcome.targets;
     step.norm = outcome.norm;
-    if (evaluates_after(run, head->step))
-        evaluate(run, &step.valid_loss, &step.valid_accuracy);
-    if (evaluates_after(run, head->step) && !isfinite(step.valid_loss))
-        return refuse(refusal, STATUS_INVALID, "the validation loss after step %lld is %g. Nothing was written; a lower learning rate may help",
-                      (long long)head->step, step.valid_loss);
-    run->at.rows[head->step - 1] = (struct run_row){step.loss, step.accuracy, step.valid_loss, step.valid_accuracy};
-    tell(run, &step);
-    return STATUS_OK;
+    run->at.rows[head->step - 1] = (struct run_row){step.loss, step.accuracy, NAN, NAN};
+    if (evaluates_now(run))
+        status = evaluate(run, refusal);
+    step.valid_loss = run->at.rows[head->step - 1].valid_loss;
+    step.valid_accuracy = run->at.rows[head->step - 1].valid_accuracy;
+    if (status != STATUS_INVALID)
+        tell(run, &step);
+    return status;
 }
 
 static bool is_over(const struct run *run)
@@ -274,24 +303,23 @@ static bool is_over(const struct run *run)
 
 static enum status run_steps(struct run *run, struct refusal *refusal)
 {
-    enum status status = STATUS_OK;
+    enum status status = evaluates_now(run) ? evaluate(run, refusal) : STATUS_OK; /* it was stopped before that */
 
     run->begun_at_ns = run->config->now_ns();
     run->saved_at_ns = run->begun_at_ns;
     run->begun_step = run->at.head.step;
     while (status == STATUS_OK && !is_over(run)) {
         status = run_step(run, refusal);
-        if (status != STATUS_OK)
-            return status;
-        if (*run->config->stop != 0) {
-            status = save(run, refusal);
-            return status != STATUS_OK ? status : refuse(refusal, STATUS_END, "stopped after step %lld of %lld; the same command goes on from there",
-                                                         (long long)run->at.head.step, (long long)run->steps);
-        }
-        if (run->config->now_ns() - run->saved_at_ns >= run->config->checkpoint_every_ns)
+        if (status == STATUS_OK && is_stopped(run))
+            status = STATUS_END;
+        if (status == STATUS_OK && run->config->now_ns() - run->saved_at_ns >= run->config->checkpoint_every_ns)
             status = save(run, refusal);
     }
-    return status;
+    if (status != STATUS_END)
+        return status;
+    status = save(run, refusal);
+    return status != STATUS_OK ? status : refuse(refusal, STATUS_END, "stopped after step %lld of %lld; the same command goes on from there",
+                                                 (long long)run->at.head.step, (long long)run->steps);
 }
 
 static enum status finish(struct run *run, struct run_outcome *ret_outcome, struct refusal *refusal)

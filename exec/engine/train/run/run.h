@@ -52,6 +52,12 @@ struct run_step {
     double valid_accuracy;
 };
 
+struct run_saved {
+    int64_t step;          /* that the checkpoint is after */
+    int64_t bytes;
+    int64_t took_ns;
+};
+
 struct run_config {
     const struct model *model;
     const struct data_set *data;
@@ -63,10 +69,11 @@ struct run_config {
     const char *checkpoints;            /* a folder, made if need be; removed when the adapter is written */
     int64_t checkpoint_every_ns;        /* 0: after each step */
     bool restart;                       /* remove the checkpoints that are there and begin anew */
-    const volatile sig_atomic_t *stop;  /* not 0: checkpoint and end */
+    const volatile sig_atomic_t *stop;  /* not 0: checkpoint and end, at the latest after the pass that is running */
     int64_t (*now_ns)(void);
     void *listener;
     void (*stepped)(void *listener, const struct run_step *step);
+    void (*saved)(void *listener, const struct run_saved *saved); /* a checkpoint is on disk */
     void (*said)(void *listener, const char *text); /* something a person should know */
 };
 

@@ -35,6 +35,14 @@ static void count_step(void *listener, const struct run_step *step)
         world->stop = 1;
 }
 
+static void count_saved(void *listener, const struct run_saved *saved)
+{
+    struct world *world = listener;
+
+    world->saved = *saved;
+    world->saves++;
+}
+
 struct data_set *set_of(struct world *world, const char *text)
 {
     const struct data_source source = {.tokenizer = world->tokenizer, .eos = 2, .vocabulary = 288, .tokens_max = 64};
@@ -69,6 +77,7 @@ struct world *world_new(void)
                                      .now_ns = now_ns,
                                      .listener = world,
                                      .stepped = count_step,
+                                     .saved = count_saved,
                                      .said = hear};
     return world;
 }
@@ -83,6 +92,7 @@ enum status train(struct world *world)
 {
     world->heard[0] = '\0';
     world->steps = 0;
+    world->saves = 0;
     world->stop = 0;
     return run_train(&world->run, &world->outcome, &world->refusal);
 }

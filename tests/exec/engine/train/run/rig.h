@@ -23,6 +23,8 @@ struct world {
     volatile sig_atomic_t stop;
     int64_t stop_after;         /* steps; 0: never */
     int64_t steps;              /* heard of */
+    int64_t saves;              /* likewise */
+    struct run_saved saved;     /* the last */
 };
 
 int64_t now_ns(void);

@@ -1,6 +1,9 @@
 /* Runs of a tiny model from data to adapter: undisturbed, stopped, killed, with damaged checkpoints, with numbers that are not finite. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
+#include <openssl/evp.h>
+#include <stddef.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -93,6 +96,57 @@ static void a_stopped_run_goes_on_to_the_same_bytes(void **state)
     assert_int_equal(train(world), STATUS_OK);
     assert_int_equal(world->steps, STEPS - 8);
     same(world, "plain", "stopped");
+    world_free(world);
+}
+
+static struct world *clock_world;
+static int64_t clock_asked;
+static int64_t clock_stops; /* when it is asked this often */
+
+static int64_t stopping_clock(void)
+{
+    if (++clock_asked == clock_stops)
+        clock_world->stop = 1;
+    return now_ns();
+}
+
+/* The clock is asked before a step, behind its passes and behind its evaluation, so the stop comes anywhere: it does not wait for the
+ * step or for the evaluation, and neither is lost. */
+static void a_stop_waits_for_no_more_than_a_pass(void **state)
+{
+    struct world *world = world_new();
+    const int64_t steps = 8;
+    bool in_a_step = false;
+
+    (void)state;
+    world->validation = set_of(world, against);
+    world->run.validation = world->validation;
+    world->run.settings.epochs = 2;
+    plain_run(world);
+    clock_world = world;
+    for (clock_stops = 1; world->outcome.steps == steps; clock_stops++) {
+        char name[32];
+        int64_t seen;
+
+        snprintf(name, sizeof(name), "clock%lld", (long long)clock_stops);
+        name_out(world, name);
+        clock_asked = 0;
+        world->run.now_ns = stopping_clock;
+        world->outcome.steps = 0;
+        if (train(world) != STATUS_OK) {
+            assert_non_null(strstr(world->refusal.text, "stopped after step "));
+            assert_int_equal(world->saves, 1);
+            seen = world->steps;
+            in_a_step |= seen == 0;
+            world->run.now_ns = now_ns;
+            assert_int_equal(train(world), STATUS_OK);
+            assert_int_equal(seen + world->steps, steps);
+        } else {
+            world->outcome.steps = 0; /* it was not stopped any more: enough */
+        }
+        same(world, "plain", name);
+    }
+    assert_true(in_a_step && clock_stops > 2 * steps);
     world_free(world);
 }
 
@@ -243,6 +297,61 @@ static void another_run_s_checkpoint_is_refused(void **state)
     world_free(world);
 }
 
+/* Changes the version in a checkpoint, and its digest with it. */
+static void set_numerics(const char *path, uint64_t numerics)
+{
+    struct refusal refusal;
+    void *data;
+    int64_t bytes;
+
+    assert_int_equal(file_read(AT_FDCWD, path, path, 1 << 30, &data, &bytes, &refusal), STATUS_OK);
+    memcpy((char *)data + offsetof(struct checkpoint_head, numerics), &numerics, sizeof(numerics));
+    assert_int_equal(EVP_Digest(data, (size_t)bytes - DIGEST_BYTES, (unsigned char *)data + bytes - DIGEST_BYTES, NULL, EVP_sha256(), NULL), 1);
+    assert_int_equal(file_write(path, data, (size_t)bytes, &refusal), STATUS_OK);
+    free(data);
+}
+
+/* A build is not in a checkpoint: what it computes is, as a version that people raise. */
+static void another_arithmetic_is_refused_and_another_build_is_not_heard_of(void **state)
+{
+    struct world *world = world_new();
+    char path[640];
+
+    (void)state;
+    name_out(world, "numerics");
+    world->stop_after = 3;
+    assert_int_equal(train(world), STATUS_END);
+    world->stop_after = 4;
+    snprintf(path, sizeof(path), "%s/step-000000000003.checkpoint", world->checkpoints);
+    set_numerics(path, RUN_NUMERICS + 1);
+    assert_int_equal(train(world), STATUS_INVALID);
+    assert_non_null(strstr(world->refusal.text, "another numerics_version"));
+    set_numerics(path, RUN_NUMERICS);
+    assert_int_equal(train(world), STATUS_END);
+    assert_string_equal(world->heard, "goes on from the checkpoint after step 3 of 20\n");
+    world_free(world);
+}
+
+static void a_checkpoint_s_bytes_and_time_are_told(void **state)
+{
+    struct world *world = world_new();
+    struct stat about;
+    char path[640];
+
+    (void)state;
+    name_out(world, "told");
+    world->run.checkpoint_every_ns = 0;
+    world->stop_after = 3;
+    assert_int_equal(train(world), STATUS_END);
+    assert_int_equal(world->saves, 3);
+    assert_int_equal(world->saved.step, 3);
+    snprintf(path, sizeof(path), "%s/step-000000000003.checkpoint", world->checkpoints);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(world->saved.bytes, about.st_size);
+    assert_true(world->saved.took_ns > 0);
+    world_free(world);
+}
+
 static void two_runs_do_not_share_a_folder(void **state)
 {
     struct world *world = world_new();
@@ -330,10 +439,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_learns_and_leaves_an_adapter),
         cmocka_unit_test(a_stopped_run_goes_on_to_the_same_bytes),
+        cmocka_unit_test(a_stop_waits_for_no_more_than_a_pass),
         cmocka_unit_test(a_killed_run_goes_on_to_the_same_bytes),
         cmocka_unit_test(a_damaged_checkpoint_leaves_the_one_before),
         cmocka_unit_test(without_a_whole_checkpoint_only_restart_begins_anew),
         cmocka_unit_test(another_run_s_checkpoint_is_refused),
+        cmocka_unit_test(another_arithmetic_is_refused_and_another_build_is_not_heard_of),
+        cmocka_unit_test(a_checkpoint_s_bytes_and_time_are_told),
         cmocka_unit_test(two_runs_do_not_share_a_folder),
         cmocka_unit_test(numbers_that_are_not_finite_end_a_run_and_write_nothing),
         cmocka_unit_test(early_stopping_keeps_the_best),
