@@ -56,6 +56,18 @@ static inline struct process process_begin(const char *const *arguments)
     return process;
 }
 
+/* Reads until it has printed this, and no further. */
+static inline void process_await(const struct process *process, const char *text)
+{
+    const char *at = text;
+    char byte;
+
+    while (*at != '\0') {
+        assert_int_equal(read(process->out, &byte, 1), 1);
+        at = byte == *at ? at + 1 : byte == *text ? text + 1 : text;
+    }
+}
+
 /* Reads all that it prints, waits, and returns its exit code; a signal: 128 and its number. */
 static inline int process_end(struct process *process)
 {

@@ -118,12 +118,8 @@ static void train_at_once(struct world *world, int jobs, int first, struct memor
         name_out(world, jobs, first + i, out);
         process[i] = job_begin(world, first + i, out);
     }
-    for (int i = 0; i < jobs; i++) {
-        char brace = 0;
-
-        assert_int_equal(read(process[i].out, &brace, 1), 1);
-        assert_int_equal(brace, '{');
-    }
+    for (int i = 0; i < jobs; i++)
+        process_await(&process[i], "{\"step\":");
     for (int i = 0; i < jobs; i++)
         ret_memory[i] = memory_of(process[i].id, weights);
     for (int i = 0; i < jobs; i++)
@@ -233,7 +229,6 @@ static void a_terminated_process_checkpoints_and_goes_on(void **state)
     struct timespec ended;
     char out[600];
     char path[700];
-    char brace;
 
     (void)state;
     memset(&world, 0, sizeof(world));
@@ -241,7 +236,7 @@ static void a_terminated_process_checkpoints_and_goes_on(void **state)
     train_at_once(&world, 1, 0, &memory);
     name_out(&world, 2, 0, out);
     process = job_begin(&world, 0, out);
-    assert_int_equal(read(process.out, &brace, 1), 1);
+    process_await(&process, "{\"step\":");
     clock_gettime(CLOCK_MONOTONIC, &begun);
     kill(process.id, SIGTERM);
     assert_int_equal(process_end(&process), 130);
