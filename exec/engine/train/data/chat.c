@@ -1,9 +1,10 @@
 /* Chats into samples. What a turn's answer is follows from rendering, never from looking for words: the chat before the turn, with the
  * prompt for an answer, is what a server would have sent; the chat with the turn goes on from there. Learned are the tokens by which they
  * differ, up to and with the last special one, which ends the turn. */
+#include <stdio.h>
+
 #include "engine/train/data/internal.h"
 
-#define MESSAGES_MAX 1024
 /* Of templates that write the day: 26 July 2024, Llama 3's own default, so that a file's samples are the same every day. */
 #define DAY_S 1721952000
 
@@ -18,8 +19,7 @@ static bool is_among(const char *word, const char *const *words, size_t count)
     return false;
 }
 
-/* ret_learned: an assistant's turn whose weight is not 0. Takes the weight away: templates do not see it. */
-static enum status check_message(struct data_reader *reader, json_t *message, size_t index, bool *ret_learned)
+enum status data_message(struct data_reader *reader, const char *field, json_t *message, size_t index, bool *ret_learned)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
     const json_t *content = json_object_get(message, "content");
@@ -29,18 +29,18 @@ static enum status check_message(struct data_reader *reader, json_t *message, si
     json_t *value;
 
     if (!json_is_object(message))
-        return data_fault(reader, "messages[%zu]: an object is wanted", index);
+        return data_fault(reader, "%s[%zu]: an object is wanted", field, index);
     json_object_foreach(message, key, value)
         if (!is_among(key, message_keys, ARRAY_COUNT(message_keys)))
-            return data_fault(reader, "messages[%zu].%.40s: no such key", index, key);
+            return data_fault(reader, "%s[%zu].%.40s: no such key", field, index, key);
     if (role == NULL || !is_among(role, roles, ARRAY_COUNT(roles)))
-        return data_fault(reader, "messages[%zu].role: system, user, assistant or tool is wanted", index);
+        return data_fault(reader, "%s[%zu].role: system, user, assistant or tool is wanted", field, index);
     if (!json_is_string(content) && !(answers && json_array_size(json_object_get(message, "tool_calls")) > 0))
-        return data_fault(reader, "messages[%zu].content: a text is wanted", index);
+        return data_fault(reader, "%s[%zu].content: a text is wanted", field, index);
     if (weight != NULL && !answers)
-        return data_fault(reader, "messages[%zu].weight: only an assistant's message has one", index);
+        return data_fault(reader, "%s[%zu].weight: only an assistant's message has one", field, index);
     if (weight != NULL && (!json_is_integer(weight) || json_integer_value(weight) < 0 || json_integer_value(weight) > 1))
-        return data_fault(reader, "messages[%zu].weight: 0 or 1 is wanted", index);
+        return data_fault(reader, "%s[%zu].weight: 0 or 1 is wanted", field, index);
     *ret_learned = answers && (weight == NULL || json_integer_value(weight) == 1);
     json_object_del(message, "weight");
     return STATUS_OK;
@@ -52,10 +52,10 @@ static enum status check_messages(struct data_reader *reader, const json_t *mess
     bool any = false;
     bool answered = false;
 
-    if (!json_is_array(messages) || count == 0 || count > MESSAGES_MAX)
-        return data_fault(reader, "messages: a list of 1 to %d objects is wanted", MESSAGES_MAX);
+    if (!json_is_array(messages) || count == 0 || count > DATA_MESSAGES_MAX)
+        return data_fault(reader, "messages: a list of 1 to %d objects is wanted", DATA_MESSAGES_MAX);
     for (size_t i = 0; i < count; i++) {
-        if (check_message(reader, json_array_get(messages, i), i, &ret_learned[i]) != STATUS_OK)
+        if (data_message(reader, "messages", json_array_get(messages, i), i, &ret_learned[i]) != STATUS_OK)
             return STATUS_INVALID;
         any |= ret_learned[i];
         answered |= strcmp(json_string_value(json_object_get(json_array_get(messages, i), "role")), "assistant") == 0;
@@ -70,7 +70,8 @@ static enum status check_messages(struct data_reader *reader, const json_t *mess
 /* --- turns ------------------------------------------------------------------------------------------------------------------ */
 
 /* The first `count` messages as ids. */
-static enum status encode_turns(struct data_reader *reader, const json_t *example, size_t count, bool prompts, struct token_list *ids)
+static enum status encode_turns(struct data_reader *reader, const json_t *example, size_t count, bool prompts, const char *name,
+                                struct token_list *ids)
 {
     json_t *messages = json_array();
     const struct chat_request request = {.messages = messages, .tools = json_object_get(example, "tools"), .add_generation_prompt = prompts,
@@ -88,11 +89,11 @@ static enum status encode_turns(struct data_reader *reader, const json_t *exampl
                                   ids, error);
     chat_text_free(&text);
     json_decref(messages);
-    return status == STATUS_OK ? STATUS_OK : data_fault(reader, "messages[0 .. %zu]: %.250s", count, error);
+    return status == STATUS_OK ? STATUS_OK : data_fault(reader, "%s, or before it: %.250s", name, error);
 }
 
 /* The turn's tokens, from where the prompt ends to its last special one. */
-static enum status find_span(struct data_reader *reader, const struct token_list *prompt, const struct token_list *ids, size_t index,
+static enum status find_span(struct data_reader *reader, const struct token_list *prompt, const struct token_list *ids, const char *name,
                              struct data_span *ret_span)
 {
     size_t until = ids->count;
@@ -100,9 +101,9 @@ static enum status find_span(struct data_reader *reader, const struct token_list
     ret_span->from = data_common(prompt, ids);
     /* One token at most may be another once the answer stands behind it. */
     if (ret_span->from + 1 < prompt->count)
-        return data_fault(reader, "messages[%zu]: with the answer, the model's template writes what came before differently; such a turn cannot "
+        return data_fault(reader, "%s: with the answer, the model's template writes what came before differently; such a turn cannot "
                                   "be learned as it will be asked for",
-                          index);
+                          name);
     while (until > ret_span->from && !token_is_special(reader->source->tokenizer, ids->ids[until - 1]))
         until--;
     ret_span->until = until > ret_span->from ? until : ids->count;
@@ -122,7 +123,7 @@ static void close_last(struct data_reader *reader, struct token_list *ids, struc
  * that it takes away), a new sample begins. */
 struct gathering {
     struct token_list ids;
-    struct data_span spans[MESSAGES_MAX];
+    struct data_span spans[DATA_MESSAGES_MAX];
     size_t count;
 };
 
@@ -158,30 +159,31 @@ static void trim_prompt(const struct data_reader *reader, const struct token_lis
 
 /* The first `count` messages, the last of them a turn whose prompt is `prompt`. */
 static enum status encode_answer(struct data_reader *reader, const json_t *example, size_t count, const struct token_list *prompt,
-                                 struct token_list *ids)
+                                 const char *name, struct token_list *ids)
 {
     struct token_list prompted = {0};
-    enum status status = encode_turns(reader, example, count, false, ids);
+    enum status status = encode_turns(reader, example, count, false, name, ids);
 
     if (status == STATUS_OK)
-        status = encode_turns(reader, example, count, true, &prompted);
+        status = encode_turns(reader, example, count, true, name, &prompted);
     if (status == STATUS_OK && prompted.count == ids->count && data_common(&prompted, ids) == ids->count)
         trim_prompt(reader, prompt, ids);
     token_list_free(&prompted);
     return status;
 }
 
-static enum status add_turn(struct data_reader *reader, const json_t *example, size_t index, struct gathering *gathering)
+/* `name` is what to call it. */
+static enum status add_turn(struct data_reader *reader, const json_t *example, size_t index, const char *name, struct gathering *gathering)
 {
     struct token_list prompt = {0};
     struct token_list ids = {0};
     struct data_span span = {0};
-    enum status status = encode_turns(reader, example, index, true, &prompt);
+    enum status status = encode_turns(reader, example, index, true, name, &prompt);
 
     if (status == STATUS_OK)
-        status = encode_answer(reader, example, index + 1, &prompt, &ids);
+        status = encode_answer(reader, example, index + 1, &prompt, name, &ids);
     if (status == STATUS_OK)
-        status = find_span(reader, &prompt, &ids, index, &span);
+        status = find_span(reader, &prompt, &ids, name, &span);
     if (status == STATUS_OK)
         status = gathering_add(reader, gathering, &ids, span);
     token_list_free(&prompt);
@@ -189,25 +191,51 @@ static enum status add_turn(struct data_reader *reader, const json_t *example, s
     return status;
 }
 
+static enum status gathering_end(struct data_reader *reader, struct gathering *gathering)
+{
+    close_last(reader, &gathering->ids, &gathering->spans[gathering->count - 1]);
+    return data_add(reader, &gathering->ids, gathering->spans, gathering->count);
+}
+
+enum status data_has_template(struct data_reader *reader, const char *field)
+{
+    if (reader->template == NULL && reader->template_error[0] != '\0')
+        return data_fault(reader, "%s: the model's chat template: %.250s", field, reader->template_error);
+    if (reader->template == NULL)
+        return data_fault(reader, "%s: this model has no chat template; give lines of prompt and %s instead, of texts", field,
+                          reader->source->preferences ? "chosen and rejected" : "completion");
+    return STATUS_OK;
+}
+
+enum status data_answer(struct data_reader *reader, const json_t *chat, const char *field)
+{
+    struct gathering gathering = {0};
+    enum status status = add_turn(reader, chat, json_array_size(json_object_get(chat, "messages")) - 1, field, &gathering);
+
+    if (status == STATUS_OK)
+        status = gathering_end(reader, &gathering);
+    token_list_free(&gathering.ids);
+    return status;
+}
+
 enum status data_chat(struct data_reader *reader, json_t *example)
 {
     const json_t *messages = json_object_get(example, "messages");
     struct gathering gathering = {0};
-    bool learned[MESSAGES_MAX] = {false};
-    enum status status;
+    bool learned[DATA_MESSAGES_MAX] = {false};
+    enum status status = data_has_template(reader, "messages");
 
-    if (reader->template == NULL && reader->template_error[0] != '\0')
-        return data_fault(reader, "messages: the model's chat template: %.250s", reader->template_error);
-    if (reader->template == NULL)
-        return data_fault(reader, "messages: this model has no chat template; give lines of prompt and completion instead");
-    status = check_messages(reader, messages, learned);
-    for (size_t i = 0; status == STATUS_OK && i < json_array_size(messages); i++)
+    if (status == STATUS_OK)
+        status = check_messages(reader, messages, learned);
+    for (size_t i = 0; status == STATUS_OK && i < json_array_size(messages); i++) {
+        char name[40];
+
+        snprintf(name, sizeof(name), "messages[%zu]", i);
         if (learned[i])
-            status = add_turn(reader, example, i, &gathering);
-    if (status == STATUS_OK) {
-        close_last(reader, &gathering.ids, &gathering.spans[gathering.count - 1]);
-        status = data_add(reader, &gathering.ids, gathering.spans, gathering.count);
+            status = add_turn(reader, example, i, name, &gathering);
     }
+    if (status == STATUS_OK)
+        status = gathering_end(reader, &gathering);
     token_list_free(&gathering.ids);
     return status;
 }

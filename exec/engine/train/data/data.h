@@ -1,5 +1,6 @@
 /* A file of examples as samples to train on: JSON lines, either chats ({"messages": [...]}, where the assistant's turns are learned) or
- * pairs ({"prompt": TEXT, "completion": TEXT}, where the completion is). It is a stranger's file: lines, sizes and depth are bounded,
+ * pairs ({"prompt": TEXT, "completion": TEXT}, where the completion is); or, to learn preferences, OpenAI's {"input": {"messages": [...]},
+ * "preferred_output": [ANSWER], "non_preferred_output": [ANSWER]} or {"prompt", "chosen", "rejected"}, of texts or of messages. It is a stranger's file: lines, sizes and depth are bounded,
  * and what is wrong is refused with line and field, up to ten faults at once. Chats go through the template and the tokenizer that
  * serving uses, so what a model learns is what it will see. */
 #ifndef TRAIN_DATA_DATA_H
@@ -23,7 +24,8 @@ struct data_sample {
 
 struct data_set {
     struct data_sample *sample;
-    int32_t count;             /* samples; an example whose template rewrites earlier turns makes one for each of them */
+    int32_t count;             /* samples; an example whose template rewrites earlier turns makes one for each of them; of preferences two,
+                                  the preferred answer first */
     int32_t examples;          /* lines that hold one */
     int32_t cut;               /* samples longer than tokens_max, whose end is lost */
     int32_t *tokens;
@@ -38,6 +40,7 @@ struct data_source {
     int32_t eos;               /* ends a completion, and a last turn that the template leaves open */
     int32_t vocabulary;        /* of the model: ids must be below it */
     int32_t tokens_max;        /* of a sample; more is cut at the end */
+    bool preferences;          /* those are wanted, and nothing else */
 };
 
 /* INVALID: something is wrong with the file. `path` is opened as file_open() does. data_close() it. */

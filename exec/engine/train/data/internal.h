@@ -20,7 +20,15 @@ struct data_reader {
     const char *shown;
     struct refusal *refusal;
 };
-enum data_kind { DATA_UNKNOWN, DATA_CHAT, DATA_PAIR };
+/* The last two are preferences. */
+#define DATA_KINDS(X) X(CHAT, "messages") X(PAIR, "prompt and completion") X(PREFERENCE, "input, preferred_output and non_preferred_output") \
+    X(CHOICE, "prompt, chosen and rejected")
+enum data_kind {
+    DATA_UNKNOWN,
+#define X(name, text) DATA_##name,
+    DATA_KINDS(X)
+#undef X
+};
 
 /* Notes "train.jsonl:3: field: what"; returns INVALID. */
 enum status data_fault(struct data_reader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -35,5 +43,15 @@ enum status data_add(struct data_reader *reader, const struct token_list *ids, c
 size_t data_common(const struct token_list *a, const struct token_list *b);
 
 enum status data_chat(struct data_reader *reader, json_t *example);
+enum status data_preference(struct data_reader *reader, const json_t *example);
+
+/* A sample of two texts; `field` is the second's name. */
+enum status data_texts(struct data_reader *reader, const json_t *prompt, const json_t *completion, const char *field);
+/* A message of the list `field`. ret_learned: an assistant's whose weight is not 0. Takes the weight away: templates do not see it. */
+enum status data_message(struct data_reader *reader, const char *field, json_t *message, size_t index, bool *ret_learned);
+/* A sample of {"messages", "tools"}, of which the last message is learned, an assistant's; `field` is what to call it. */
+enum status data_answer(struct data_reader *reader, const json_t *chat, const char *field);
+enum status data_has_template(struct data_reader *reader, const char *field);
+#define DATA_MESSAGES_MAX 1024
 
 #endif

@@ -95,21 +95,20 @@ enum status data_add(struct data_reader *reader, const struct token_list *ids, c
 
 /* --- pairs ------------------------------------------------------------------------------------------------------------------ */
 
-static enum status encode_whole(struct data_reader *reader, const struct token_text *text, size_t count, struct token_list *ids)
+static enum status encode_whole(struct data_reader *reader, const struct token_text *text, size_t count, const char *field,
+                                struct token_list *ids)
 {
     char error[TOKENIZER_ERROR_MAX] = "";
 
     if (tokenizer_encode(reader->source->tokenizer, text->bytes != NULL ? text->bytes : "", count, NULL,
                          TOKENIZER_ADD_SPECIAL | TOKENIZER_PLAIN, ids, error) == STATUS_OK)
         return STATUS_OK;
-    return data_fault(reader, "prompt, completion: %s", error);
+    return data_fault(reader, "%s: %s", field, error);
 }
 
 /* As a server encodes a prompt. Learned is everything from the first token that the prompt alone does not have, and the end. */
-static enum status read_pair(struct data_reader *reader, const json_t *example)
+enum status data_texts(struct data_reader *reader, const json_t *prompt, const json_t *completion, const char *field)
 {
-    const json_t *prompt = json_object_get(example, "prompt");
-    const json_t *completion = json_object_get(example, "completion");
     struct token_text text = {0};
     struct token_list alone = {0};
     struct token_list ids = {0};
@@ -118,12 +117,12 @@ static enum status read_pair(struct data_reader *reader, const json_t *example)
     if (!json_is_string(prompt))
         return data_fault(reader, "prompt: a text is wanted");
     if (!json_is_string(completion) || json_string_length(completion) == 0)
-        return data_fault(reader, "completion: a text is wanted, and not an empty one");
+        return data_fault(reader, "%s: a text is wanted, and not an empty one", field);
     token_text_add(&text, json_string_value(prompt), json_string_length(prompt));
     token_text_add(&text, json_string_value(completion), json_string_length(completion));
-    status = encode_whole(reader, &text, json_string_length(prompt), &alone);
+    status = encode_whole(reader, &text, json_string_length(prompt), "prompt", &alone);
     if (status == STATUS_OK)
-        status = encode_whole(reader, &text, text.count, &ids);
+        status = encode_whole(reader, &text, text.count, field, &ids);
     if (status == STATUS_OK) {
         if (ids.count > 0 && ids.ids[ids.count - 1] != reader->source->eos)
             token_list_add(&ids, reader->source->eos);
@@ -143,28 +142,77 @@ static const struct {
     enum data_kind kind;
 } keys[] = {
     {"messages", DATA_CHAT}, {"tools", DATA_CHAT}, {"parallel_tool_calls", DATA_CHAT}, {"prompt", DATA_PAIR}, {"completion", DATA_PAIR},
+    {"input", DATA_PREFERENCE}, {"preferred_output", DATA_PREFERENCE}, {"non_preferred_output", DATA_PREFERENCE},
+    {"prompt", DATA_CHOICE}, {"chosen", DATA_CHOICE}, {"rejected", DATA_CHOICE}, {"tools", DATA_CHOICE},
 };
+
+static const char *kind_name(enum data_kind kind)
+{
+    static const char *const names[] = {
+        [DATA_UNKNOWN] = "",
+#define X(name, text) [DATA_##name] = text,
+        DATA_KINDS(X)
+#undef X
+    };
+
+    return names[kind];
+}
+
+/* By the keys that only one kind has; prompt alone is a pair that lacks its completion. */
+static enum data_kind kind_of(const json_t *example)
+{
+    static const char *const tells[] = {"messages", "input", "preferred_output", "non_preferred_output", "chosen", "rejected", "completion", "prompt"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(tells); i++)
+        for (size_t k = 0; k < ARRAY_COUNT(keys) && json_object_get(example, tells[i]) != NULL; k++)
+            if (strcmp(keys[k].name, tells[i]) == 0)
+                return keys[k].kind;
+    return DATA_UNKNOWN;
+}
+
+static enum status check_kind(struct data_reader *reader, enum data_kind kind)
+{
+    const bool prefers = kind == DATA_PREFERENCE || kind == DATA_CHOICE;
+
+    if (kind == DATA_UNKNOWN)
+        return data_fault(reader, reader->source->preferences ? "neither input with both outputs, nor prompt, chosen and rejected"
+                                                              : "neither messages, nor prompt and completion");
+    if (prefers && !reader->source->preferences)
+        return data_fault(reader, "preferences, of %s, are learned by the method dpo", kind_name(kind));
+    if (!prefers && reader->source->preferences)
+        return data_fault(reader, "%s: the method dpo wants %s, or %s", kind_name(kind), kind_name(DATA_PREFERENCE), kind_name(DATA_CHOICE));
+    if (reader->kind != DATA_UNKNOWN && reader->kind != (int)kind)
+        return data_fault(reader, "%s in a file of %s: one file holds one of them", kind_name(kind), kind_name((enum data_kind)reader->kind));
+    return STATUS_OK;
+}
 
 static enum status check_keys(struct data_reader *reader, json_t *example)
 {
-    const enum data_kind kind = json_object_get(example, "messages") != NULL ? DATA_CHAT : DATA_PAIR;
+    const enum data_kind kind = kind_of(example);
     const char *key;
     json_t *value;
 
-    if (kind == DATA_PAIR && json_object_get(example, "prompt") == NULL && json_object_get(example, "completion") == NULL)
-        return data_fault(reader, "neither messages, nor prompt and completion");
+    if (check_kind(reader, kind) != STATUS_OK)
+        return STATUS_INVALID;
     json_object_foreach(example, key, value) {
         bool known = false;
 
         for (size_t i = 0; i < ARRAY_COUNT(keys); i++)
             known |= keys[i].kind == kind && strcmp(keys[i].name, key) == 0;
         if (!known)
-            return data_fault(reader, "%.40s: does not belong in an example of %s", key, kind == DATA_CHAT ? "messages" : "prompt and completion");
+            return data_fault(reader, "%.40s: does not belong in an example of %s", key, kind_name(kind));
     }
-    if (reader->kind != DATA_UNKNOWN && reader->kind != (int)kind)
-        return data_fault(reader, "one file holds messages, or prompt and completion, and not both");
     reader->kind = (int)kind;
     return STATUS_OK;
+}
+
+static enum status read_example(struct data_reader *reader, json_t *example)
+{
+    switch (reader->kind) {
+    case DATA_CHAT: return data_chat(reader, example);
+    case DATA_PAIR: return data_texts(reader, json_object_get(example, "prompt"), json_object_get(example, "completion"), "completion");
+    default: return data_preference(reader, example);
+    }
 }
 
 static enum status read_line(struct data_reader *reader, const char *line, size_t length)
@@ -185,7 +233,7 @@ static enum status read_line(struct data_reader *reader, const char *line, size_
     reader->set->examples++;
     status = check_keys(reader, example);
     if (status == STATUS_OK)
-        status = reader->kind == DATA_CHAT ? data_chat(reader, example) : read_pair(reader, example);
+        status = read_example(reader, example);
     json_decref(example);
     return status;
 }

@@ -85,6 +85,10 @@ static void expect(struct world *world, int32_t index, const char *whole, const 
 #define A0(text) "{\"role\": \"assistant\", \"content\": \"" text "\", \"weight\": 0}"
 #define CHAT(turns) "{\"messages\": [" turns "]}\n"
 
+#define PREFERENCE(turns, preferred, other) \
+    "{\"input\": {\"messages\": [" turns "]}, \"preferred_output\": [" preferred "], \"non_preferred_output\": [" other "]}\n"
+#define CHOICE(prompt, chosen, rejected) "{\"prompt\": " prompt ", \"chosen\": " chosen ", \"rejected\": " rejected "}\n"
+
 static void answers_and_their_ends_are_learned_and_nothing_else(void **state)
 {
     struct world world = world_of(closed);
@@ -186,7 +190,7 @@ static void pairs_need_no_template(void **state)
     assert_string_equal(text_of(&world, 0, true), " two</s>");
     assert_int_equal(world.set->sample[1].line, 3);
     assert_int_equal(take(&world, CHAT(U("Hi") "," A("Hello"))), STATUS_INVALID);
-    assert_non_null(strstr(world.refusal.text, "t.jsonl:1: messages: this model has no chat template; give lines of prompt and completion"));
+    assert_non_null(strstr(world.refusal.text, "t.jsonl:1: messages: this model has no chat template; give lines of prompt and completion instead"));
     world_end(&world);
 }
 
@@ -214,7 +218,9 @@ static void faults_name_line_and_field(void **state)
         {"{\"prompt\": \"a\"}", "completion: a text"},
         {"{\"prompt\": \"a\", \"completion\": \"\"}", "completion: a text"},
         {"{\"prompt\": 1, \"completion\": \"b\"}", "prompt: a text"},
-        {CHAT(U("Hi") "," A("x")) "{\"prompt\": \"a\", \"completion\": \"b\"}", "t.jsonl:2: one file"},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}", "are learned by the method dpo"},
+        {PREFERENCE(U("Hi"), A("yes"), A("no")), "are learned by the method dpo"},
+        {CHAT(U("Hi") "," A("x")) "{\"prompt\": \"a\", \"completion\": \"b\"}", "t.jsonl:2: prompt and completion in a file of messages: one file"},
         {"{\"prompt\": \"a\", \"prompt\": \"b\", \"completion\": \"c\"}", "t.jsonl:1: column"},
     };
     struct world world = world_of(closed);
@@ -228,6 +234,75 @@ static void faults_name_line_and_field(void **state)
     assert_int_equal(take(&world, "1\n2\n3\n4\n5\n6\n7\n8\n9\n0\n1\n2\n"), STATUS_INVALID);
     assert_non_null(strstr(world.refusal.text, "t.jsonl:10: "));
     assert_non_null(strstr(world.refusal.text, "and 2 faults more"));
+    world_end(&world);
+}
+
+static void a_preference_is_two_answers_behind_one_prompt(void **state)
+{
+    static const char *const same[] = {
+        PREFERENCE(U("Hi") "," A("Hello") "," U("Bye"), A("So long"), A("What?")),
+        CHOICE("[" U("Hi") "," A("Hello") "," U("Bye") "]", "[" A("So long") "]", "[" A("What?") "]"),
+    };
+    struct world world = world_of(closed);
+
+    (void)state;
+    world.source.preferences = true;
+    for (size_t i = 0; i < ARRAY_COUNT(same); i++) {
+        if (take(&world, same[i]) != STATUS_OK)
+            fail_msg("%s", world.refusal.text);
+        assert_int_equal(world.set->count, 2);
+        assert_int_equal(world.set->examples, 1);
+        expect(&world, 0, "<s>[user]Hi[assistant]Hello</s>[user]Bye[assistant]So long</s>", "So long</s>");
+        expect(&world, 1, "<s>[user]Hi[assistant]Hello</s>[user]Bye[assistant]What?</s>", "What?</s>");
+    }
+    assert_int_equal(take(&world, CHOICE("\"One,\"", "\" two\"", "\" three\"") CHOICE("\"A\"", "\"B\"", "\"C\"")), STATUS_OK);
+    assert_int_equal(world.set->count, 4);
+    assert_string_equal(text_of(&world, 0, true), " two</s>");
+    assert_string_equal(text_of(&world, 1, true), " three</s>");
+    assert_string_equal(text_of(&world, 3, true), "C</s>");
+    assert_int_equal(world.set->sample[2].line, 2);
+    assert_int_equal(world.set->sample[3].line, 2);
+    world_end(&world);
+}
+
+static void faults_of_preferences_name_line_and_field(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *said;
+    } cases[] = {
+        {CHAT(U("Hi") "," A("x")), "messages: the method dpo wants input, preferred_output and non_preferred_output, or prompt, chosen and rejected"},
+        {"{\"input\": {\"messages\": [" U("a") "]}, \"preferred_output\": [" A("b") "]}", "t.jsonl:1: non_preferred_output: missing"},
+        {"{\"prompt\": \"a\", \"rejected\": \"b\"}", "chosen: missing"},
+        {PREFERENCE(U("a"), A("b"), A("b")), "preferred_output, non_preferred_output: equal, so"},
+        {CHOICE("\"a\"", "\"b\"", "\"b\""), "chosen, rejected: equal, so"},
+        {PREFERENCE(U("a"), A("b"), A("")), "non_preferred_output[0].content: empty"},
+        {CHOICE("\"a\"", "\"\"", "\"b\""), "chosen: a text is wanted, and not an empty one"},
+        {CHOICE("\"a\"", "[" A("b") "]", "\"b\""), "chosen: a text is wanted"},
+        {CHOICE("[" U("a") "]", "\"b\"", "\"c\""), "chosen: a list of one"},
+        {PREFERENCE(U("a"), U("b"), A("c")), "preferred_output[0].role: assistant"},
+        {PREFERENCE(U("a"), A("b") "," A("b"), A("c")), "preferred_output: a list of one"},
+        {PREFERENCE(U("a") "," A("b"), A("c"), A("d")), "input.messages: ends with an assistant's"},
+        {PREFERENCE("{\"role\": \"bot\", \"content\": \"a\"}", A("c"), A("d")), "input.messages[0].role"},
+        {PREFERENCE("", A("c"), A("d")), "input.messages: a list of 1"},
+        {CHOICE("3", "[" A("b") "]", "[" A("c") "]"), "prompt: a list of 1"},
+        {"{\"input\": 3, \"preferred_output\": [], \"non_preferred_output\": []}", "input: an object"},
+        {"{\"input\": {\"messages\": [], \"x\": 1}, \"preferred_output\": [], \"non_preferred_output\": []}", "input.x: no such key"},
+        {PREFERENCE(U("a"), A("b"), A("c")) CHOICE("\"a\"", "\"b\"", "\"c\""), "t.jsonl:2: prompt, chosen and rejected in a file of input,"},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\", \"completion\": \"d\"}", "completion: does not belong"},
+    };
+    struct world world = world_of(closed);
+
+    (void)state;
+    world.source.preferences = true;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        assert_int_equal(take(&world, cases[i].text), STATUS_INVALID);
+        if (strstr(world.refusal.text, cases[i].said) == NULL)
+            fail_msg("%s\nsays %s\nwithout %s", cases[i].text, world.refusal.text, cases[i].said);
+    }
+    world.source.tokens_max = 6; /* what differs is cut away */
+    assert_int_equal(take(&world, CHOICE("\"a\"", "\"bbbbbbbbbc\"", "\"bbbbbbbbbd\"")), STATUS_INVALID);
+    assert_non_null(strstr(world.refusal.text, "equal as far as they fit"));
     world_end(&world);
 }
 
@@ -250,21 +325,24 @@ static void what_is_too_long_is_cut_or_refused(void **state)
 
 static void mutations_are_taken_or_refused(void **state)
 {
+    static const char prefers[] = PREFERENCE(U("Hi"), A("Hello"), A("No")) CHOICE("\"a\"", "\"bc\"", "\"d\"");
     static const char good[] = CHAT(U("Hi") "," A("Hello")) CHAT(U("Hi \\u00e9") "," A0("x") "," U("y") "," A("Hello"));
     const uint64_t seed = test_seed(1);
     struct world world = world_of(closed);
     uint64_t state_of_draws = seed;
 
     (void)state;
-    for (int i = 0; i < 3000; i++) {
-        char text[sizeof(good)];
+    for (int i = 0; i < 6000; i++) {
+        const size_t count = (i % 2 == 0 ? sizeof(good) : sizeof(prefers)) - 1;
+        char text[sizeof(good) + sizeof(prefers)];
 
-        memcpy(text, good, sizeof(good));
+        memcpy(text, i % 2 == 0 ? good : prefers, count);
         for (uint64_t changes = 1 + draw_below(&state_of_draws, 3); changes > 0; changes--)
-            text[draw_below(&state_of_draws, sizeof(good) - 1)] = (char)draw_below(&state_of_draws, 256);
+            text[draw_below(&state_of_draws, count)] = (char)draw_below(&state_of_draws, 256);
         data_close(world.set);
         world.set = NULL;
-        if (data_open_text(text, (int64_t)sizeof(good) - 1, "t.jsonl", &world.source, &world.set, &world.refusal) != STATUS_OK &&
+        world.source.preferences = i % 2 != 0;
+        if (data_open_text(text, (int64_t)count, "t.jsonl", &world.source, &world.set, &world.refusal) != STATUS_OK &&
             world.refusal.text[0] == '\0')
             fail_msg("seed %llu, change %d: refused without a reason", (unsigned long long)seed, i);
     }
@@ -310,6 +388,8 @@ int main(void)
         cmocka_unit_test(a_prompt_is_what_a_server_would_see),
         cmocka_unit_test(pairs_need_no_template),
         cmocka_unit_test(faults_name_line_and_field),
+        cmocka_unit_test(a_preference_is_two_answers_behind_one_prompt),
+        cmocka_unit_test(faults_of_preferences_name_line_and_field),
         cmocka_unit_test(what_is_too_long_is_cut_or_refused),
         cmocka_unit_test(mutations_are_taken_or_refused),
         cmocka_unit_test(an_order_is_a_permutation_of_its_seed_and_epoch),

@@ -110,6 +110,7 @@ static void faulty_files_are_refused_and_good_ones_taken(void **state)
         skip();
     json_array_foreach(json_object_get(root, "cases"), index, item) {
         const char *name = json_string_value(json_object_get(item, "file"));
+        const char *kind = json_string_value(json_object_get(item, "kind"));
         struct data_source source = source_of(tokenizer);
         struct data_set *set = NULL;
         struct refusal refusal = {{0}};
@@ -117,7 +118,8 @@ static void faulty_files_are_refused_and_good_ones_taken(void **state)
         enum status status;
         bool accept;
 
-        if (strcmp(json_string_value(json_object_get(item, "kind")), "supervised") != 0)
+        source.preferences = strcmp(kind, "dpo") == 0;
+        if (!source.preferences && strcmp(kind, "supervised") != 0)
             continue;
         snprintf(relative, sizeof(relative), "datasets/broken/%s", name);
         status = data_open(test_shared_path(relative), &source, &set, &refusal);
