@@ -13,14 +13,16 @@
     X(model, "DIR", "the base, in Hugging Face's layout")                                                                 \
     X(data, "FILE", "examples, a JSON object a line: {\"messages\": [...]} or {\"prompt\": TEXT, \"completion\": TEXT}")   \
     X(out, "DIR", "where the adapter goes, as PEFT saves one, with results.csv; must not be there yet")                  \
+    X(method, "KIND", "supervised (default): learn the answers; dpo: learn which of two is preferred, against the base")  \
+    X(beta, "B", "of dpo: how far it may go from the base, above 0 and at most 2; smaller is farther (default 0.1)")      \
     X(validation, "FILE", "examples that are not learned: their loss decides which step is kept")                        \
     X(validation_split, "PERCENT", "take about so many of the data's examples for validation, 1 to 50")                   \
     X(rank, "R", "of the adapter, in all linear layers (default 16)")                                                     \
     X(alpha, "A", "its strength is A / R (default: twice the rank)")                                                      \
     X(dropout, "P", "0 is the only one there is")                                                                         \
     X(epochs, "N", "times through the data (default: 3, more for few examples, fewer for many)")                         \
-    X(batch_size, "N", "samples a step (default: a sixteenth of them, at most 16)")                                       \
-    X(learning_rate, "X", "the peak, or auto: fitted to the model's family and width, Llama and Qwen only (default 1e-4)")  \
+    X(batch_size, "N", "samples a step, or pairs (default: a sixteenth of them, at most 16)")                                    \
+    X(learning_rate, "X", "the peak, or auto: fitted to the model's family and width, Llama and Qwen only (default 1e-4; dpo 1e-5)")  \
     X(learning_rate_multiplier, "X", "times the default or the fitted peak; not beside a peak of your own (default 1)")     \
     X(schedule, "KIND", "constant, linear (default) or cosine; a twentieth of the steps warms up")                       \
     X(weight_decay, "W", "of AdamW (default 0)")                                                                          \
@@ -133,6 +135,26 @@ static int take_recompute(struct line *line, uint32_t option, const char *value)
     return line->arguments.recompute_chosen || strcmp(value, "auto") == 0 ? EXIT_OK : wrong(line, option, value, "auto, none, partial or layer");
 }
 
+static int take_method(struct line *line, uint32_t option, const char *value)
+{
+    enum run_method method;
+
+    if (!run_method_find(value, &method))
+        return wrong(line, option, value, "supervised or dpo");
+    line->arguments.settings.method = (int64_t)method;
+    return EXIT_OK;
+}
+
+static int take_beta(struct line *line, uint32_t option, const char *value)
+{
+    double *beta = &line->arguments.settings.beta;
+
+    line->arguments.beta_chosen = true;
+    if (take_real(line, option, value, false, beta) != EXIT_OK)
+        return EXIT_USAGE;
+    return *beta <= 2 ? EXIT_OK : wrong(line, option, value, "at most 2");
+}
+
 static int take_rate(struct line *line, uint32_t option, const char *value)
 {
     line->arguments.rate_auto = strcmp(value, "auto") == 0;
@@ -183,6 +205,8 @@ static int take(struct line *line, uint32_t option, const char *value)
     case OPTION_learning_rate_multiplier: return take_real(line, option, value, false, &arguments->rate_multiplier);
     case OPTION_weight_decay: return take_real(line, option, value, true, &settings->decay);
     case OPTION_clip: return take_real(line, option, value, true, &settings->clip);
+    case OPTION_method: return take_method(line, option, value);
+    case OPTION_beta: return take_beta(line, option, value);
     case OPTION_dropout: return take_dropout(line, option, value);
     case OPTION_schedule: return take_schedule(line, option, value);
     case OPTION_recompute: return take_recompute(line, option, value);
@@ -201,6 +225,15 @@ static int check_line(const struct line *line)
 
     if (arguments->validation != NULL && arguments->validation_percent > 0) {
         fprintf(stderr, "%s: --validation or --validation-split, not both\n", line->options.command);
+        return EXIT_USAGE;
+    }
+    if (arguments->settings.method != RUN_DPO && arguments->beta_chosen) {
+        fprintf(stderr, "%s: --beta belongs to --method dpo\n", line->options.command);
+        return EXIT_USAGE;
+    }
+    if (arguments->settings.method == RUN_DPO && arguments->rate_auto) {
+        fprintf(stderr, "%s: --learning-rate auto is fitted to supervised learning; leave it out for %g, or give one\n", line->options.command,
+                TRAIN_RATE_DPO);
         return EXIT_USAGE;
     }
     if (arguments->rate > 0 && arguments->rate_multiplier != 1) {

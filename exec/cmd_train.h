@@ -6,7 +6,9 @@
 #include "engine/train/plan.h"
 #include "engine/train/run/run.h"
 
-#define TRAIN_RATE 1e-4 /* the default; times the multiplier */
+#define TRAIN_RATE 1e-4     /* the default; times the multiplier */
+#define TRAIN_RATE_DPO 1e-5
+#define TRAIN_BETA 0.1
 
 struct train_arguments {
     const char *model;
@@ -16,6 +18,7 @@ struct train_arguments {
     const char *out;
     const char *checkpoints;       /* NULL: beside out */
     struct run_settings settings;  /* batch, epochs, alpha, row_tokens: 0 is for who reads the data to choose */
+    bool beta_chosen;
     double rate;                   /* 0: the default, or fitted */
     bool rate_auto;                /* fitted to the model */
     double rate_multiplier;        /* of the default or the fitted */

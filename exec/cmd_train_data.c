@@ -49,6 +49,8 @@ static void print_json(const struct run_step *step)
            "\"learning_rate\":%.9g,\"tokens\":%lld,\"step_ms\":%.3f",
            (long long)step->step, (long long)step->steps, step->epoch, step->loss, step->accuracy, step->norm, step->rate,
            (long long)step->tokens, (double)step->step_ns / 1e6);
+    if (!isnan(step->reward_margin))
+        printf(",\"reward_margin\":%.9g", step->reward_margin);
     if (!isnan(step->valid_loss))
         printf(",\"valid_loss\":%.9g,\"valid_mean_token_accuracy\":%.9g", step->valid_loss, step->valid_accuracy);
     printf("}\n");
@@ -72,6 +74,7 @@ static void show_step(void *listener, const struct run_step *step)
 {
     const struct training *training = listener;
     const int64_t left_s = step->left_ns / 1000000000;
+    const char *share = training->run.settings.method == RUN_DPO ? "of pairs won" : "right";
     char validation[64] = "";
 
     if (training->arguments->json)
@@ -79,10 +82,11 @@ static void show_step(void *listener, const struct run_step *step)
     if (training->arguments->quiet)
         return;
     if (!isnan(step->valid_loss))
-        snprintf(validation, sizeof(validation), "  validation %.4f, %.1f%% right", step->valid_loss, 100 * step->valid_accuracy);
-    fprintf(stderr, "step %lld/%lld  epoch %d  loss %.4f, %.1f%% right%s  %.0f tokens/s  %lld:%02lld:%02lld left\n", (long long)step->step,
-            (long long)step->steps, step->epoch, step->loss, 100 * step->accuracy, validation,
-            (double)step->tokens / ((double)(step->step_ns + 1) / 1e9), (long long)(left_s / 3600), (long long)(left_s / 60 % 60), (long long)(left_s % 60));
+        snprintf(validation, sizeof(validation), "  validation %.4f, %.1f%% %s", step->valid_loss, 100 * step->valid_accuracy, share);
+    fprintf(stderr, "step %lld/%lld  epoch %d  loss %.4f, %.1f%% %s%s  %.0f tokens/s  %lld:%02lld:%02lld left\n", (long long)step->step,
+            (long long)step->steps, step->epoch, step->loss, 100 * step->accuracy, share, validation,
+            (double)step->tokens / ((double)(step->step_ns + 1) / 1e9), (long long)(left_s / 3600), (long long)(left_s / 60 % 60),
+            (long long)(left_s % 60));
 }
 
 static void print_end(const struct training *training, const struct run_outcome *outcome)
@@ -119,7 +123,8 @@ static void print_begin(const struct training *training)
     const struct train_arguments *arguments = training->arguments;
     const struct run_settings *settings = &training->run.settings;
     const struct data_set *data = training->data;
-    json_t *begin = json_pack("{s:{s:f, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:s}}", "begin", "learning_rate", settings->rate,
+    json_t *begin = json_pack("{s:{s:s, s:f, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:s}}", "begin",
+                              "method", run_method_name((enum run_method)settings->method), "learning_rate", settings->rate,
                               "learning_rate_from", arguments->rate_auto ? "auto" : arguments->rate > 0 ? "given" : "default",
                               "schedule", schedule_kind_name((enum schedule_kind)settings->schedule),
                               "epochs", (json_int_t)settings->epochs, "batch_size", (json_int_t)settings->batch,
@@ -128,6 +133,8 @@ static void print_begin(const struct training *training)
                               "mode", settings->mode == MODE_FAST ? "fast" : "exact", "recompute",
                               recompute_name(training->choice.recompute));
 
+    if (settings->method == RUN_DPO)
+        json_object_set_new(json_object_get(begin, "begin"), "beta", json_real(settings->beta));
     json_dumpf(begin, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     putchar('\n');
     fflush(stdout);
@@ -149,6 +156,12 @@ static void show_memory(const struct training *training)
                 (double)choice->plan.weights_bytes / gib);
 }
 
+/* Samples, or pairs of them. */
+static int32_t units_of(const struct training *training)
+{
+    return training->data->count / (training->run.settings.method == RUN_DPO ? 2 : 1);
+}
+
 static void show_data(const struct training *training)
 {
     const struct data_set *data = training->data;
@@ -163,8 +176,9 @@ static void show_data(const struct training *training)
             (long long)data->targets_count);
     if (training->validation != NULL)
         fprintf(stderr, "; %d for validation", training->validation->examples);
-    fprintf(stderr, "\n%lld epochs of %lld steps, %lld samples a step; rank %lld, alpha %g, learning rate %.3g%s\n", (long long)settings->epochs,
-            (long long)((data->count + settings->batch - 1) / settings->batch), (long long)settings->batch, (long long)settings->rank,
+    fprintf(stderr, "\n%lld epochs of %lld steps, %lld %s a step; rank %lld, alpha %g, learning rate %.3g%s\n", (long long)settings->epochs,
+            (long long)((units_of(training) + settings->batch - 1) / settings->batch), (long long)settings->batch,
+            settings->method == RUN_DPO ? "pairs" : "samples", (long long)settings->rank,
             settings->alpha, settings->rate, training->arguments->rate_auto ? ", fitted to the model" : "");
 }
 
@@ -190,7 +204,8 @@ static enum status source_of(const struct training *training, struct data_source
         return refuse(refusal, STATUS_INVALID, "%s: names no token that ends a text: put eos_token into tokenizer_config.json",
                       training->arguments->model);
     *ret_source = (struct data_source){.tokenizer = training->tokenizer, .eos = eos, .vocabulary = config->dims.vocabulary,
-                                       .tokens_max = (int32_t)training->run.settings.row_tokens};
+                                       .tokens_max = (int32_t)training->run.settings.row_tokens,
+                                       .preferences = training->run.settings.method == RUN_DPO};
     return STATUS_OK;
 }
 
@@ -229,7 +244,7 @@ static void set_up(struct training *training)
     if (run->settings.epochs == 0)
         run->settings.epochs = data_epochs(training->data->examples);
     if (run->settings.batch == 0)
-        run->settings.batch = data_batch(training->data->count);
+        run->settings.batch = data_batch(units_of(training));
     snprintf(training->checkpoints, sizeof(training->checkpoints), "%.4000s.checkpoints", arguments->out);
     run->model = training->model;
     run->data = training->data;

@@ -57,7 +57,7 @@ static int64_t memory_of(const struct train_arguments *arguments)
 static enum status choose_rate(const struct train_arguments *arguments, const struct model_config *model, double *ret_rate,
                                struct refusal *refusal)
 {
-    double rate = arguments->rate > 0 ? arguments->rate : TRAIN_RATE;
+    double rate = arguments->rate > 0 ? arguments->rate : arguments->settings.method == RUN_DPO ? TRAIN_RATE_DPO : TRAIN_RATE;
 
     if (arguments->rate_auto && !rate_fitted(model->family, model->dims.hidden, &rate))
         return refuse(refusal, STATUS_INVALID, "--learning-rate auto is fitted to Llama and Qwen, and this model is of the family %s: give a "
@@ -76,6 +76,8 @@ enum status train_settings(const struct train_arguments *arguments, const struct
         return refuse(refusal, STATUS_INVALID, "--context %lld is more than the model's %d positions", (long long)settings.row_tokens, positions);
     if (settings.row_tokens == 0)
         settings.row_tokens = positions < ROW_TOKENS ? positions : ROW_TOKENS;
+    if (settings.method == RUN_DPO && !arguments->beta_chosen)
+        settings.beta = TRAIN_BETA;
     if (settings.alpha <= 0)
         settings.alpha = 2 * (double)settings.rank;
     if (!arguments->mode_chosen)

@@ -324,3 +324,24 @@ void trainer_pass(struct trainer *trainer, const struct train_sample *samples, i
     model_back(trainer);
     fetch_scores(trainer, count, ret_scores);
 }
+
+static void put_coefs(struct trainer *trainer, const struct train_sample *samples)
+{
+    const int32_t outputs = trainer->host.now.outputs;
+
+    for (int32_t i = 0; i < outputs; i++)
+        trainer->host_coefs[i] = samples[trainer->target_sample[i]].coef;
+    trainer->device->put(trainer->dev, LANE_COMPUTE, trainer->coefs, trainer->host_coefs, (size_t)outputs * sizeof(float));
+}
+
+void trainer_pass_weighed(struct trainer *trainer, struct train_sample *samples, int32_t count, train_weigh *weigh, void *context,
+                          struct train_score *ret_scores)
+{
+    trainer_logp(trainer, samples, count, ret_scores);
+    for (int32_t i = 0; i < count; i++)
+        check(samples[i].job != SEGMENT_NONE);
+    weigh(context, samples, ret_scores, count);
+    put_coefs(trainer, samples);
+    head_pass(trainer, true);
+    model_back(trainer);
+}

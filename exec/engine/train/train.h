@@ -115,6 +115,11 @@ void trainer_logp(struct trainer *trainer, const struct train_sample *samples, i
  * they are cut into passes; not on other jobs. */
 void trainer_pass(struct trainer *trainer, const struct train_sample *samples, int32_t count, struct train_score *ret_scores);
 
+/* The same, where coefs depend on the scores: the head goes twice over the samples, and in between `weigh` sets every coef. */
+typedef void train_weigh(void *context, struct train_sample *samples, const struct train_score *scores, int32_t count);
+void trainer_pass_weighed(struct trainer *trainer, struct train_sample *samples, int32_t count, train_weigh *weigh, void *context,
+                          struct train_score *ret_scores);
+
 struct train_outcome {
     double loss;               /* mean of -log p over the step's targets, before the update */
     double norm;               /* of the gradient, before clipping */

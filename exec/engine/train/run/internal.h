@@ -14,10 +14,15 @@ struct run {
     int64_t steps;                      /* at most */
     int64_t steps_per_epoch;
     int64_t evaluate_every;
-    int32_t *order;                     /* [data->count]: of order_epoch */
+    int32_t unit;                       /* samples that stay together: 2 of dpo, else 1 */
+    int32_t units;                      /* of the data */
+    int32_t *order;                     /* [units]: of order_epoch */
     int32_t order_epoch;                /* -1: of none yet */
-    struct train_sample *samples;       /* of a step [batch], or of an evaluation's pass [samples_max] */
+    struct train_sample *samples;       /* of a step [unit * batch], or of an evaluation's pass [samples_max] */
     struct train_score *scores;         /* [samples_max] */
+    double *reference;                  /* dpo: log p of the data's targets by the base, [data->count] */
+    double *reference_valid;            /* and of the validation's */
+    double *reference_step;             /* of run->samples, of a step */
     int64_t saved_at_ns;
     int64_t begun_at_ns;
     int64_t begun_step;
@@ -29,7 +34,18 @@ enum status run_write(struct run *run, float *values, struct refusal *refusal);
 enum status run_initial(struct run *run, const struct optimizer *optimizer, struct refusal *refusal);
 /* Which samples a step has, which gradient is the largest: for a step that is not finite. Gradients of the job are lost. */
 enum status run_diagnose(struct run *run, const struct train_sample *samples, int32_t count, double loss, struct refusal *refusal);
-/* The sample `at` of a step's. */
+/* The sample `at` of a step's, unit after unit. */
 const struct data_sample *run_sample(const struct run *run, int64_t step, int32_t at);
+
+struct train_sample run_sample_of(const struct data_set *set, int32_t index);
+/* Samples from `at` on that make a pass, in whole units, into run->samples; returns how many. */
+int32_t run_pass(struct run *run, const struct data_set *set, int32_t at);
+
+/* Of dpo only. What the base makes of all samples; END: it was stopped. */
+enum status run_reference(struct run *run, struct refusal *refusal);
+/* A step of run->samples [count], step head.step; see run_step() for what comes back. */
+enum status run_prefer(struct run *run, int32_t count, struct run_step *step);
+/* Into the step's row. False: it was stopped. */
+bool run_prefer_validate(struct run *run, struct run_row *row);
 
 #endif

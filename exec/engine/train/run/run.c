@@ -13,15 +13,41 @@
 #define PASS_SAMPLES_MAX 512
 #define STEPS_MAX (INT64_C(1) << 31)
 
+static const char *const methods[RUN_METHOD_COUNT] = {
+#define X(name, text, about) text,
+    RUN_METHODS(X)
+#undef X
+};
+
+const char *run_method_name(enum run_method method)
+{
+    check(method < RUN_METHOD_COUNT);
+    return methods[method];
+}
+
+bool run_method_find(const char *name, enum run_method *ret_method)
+{
+    for (enum run_method i = 0; i < RUN_METHOD_COUNT; i++)
+        if (strcmp(methods[i], name) == 0) {
+            *ret_method = i;
+            return true;
+        }
+    return false;
+}
+
 /* --- samples ---------------------------------------------------------------------------------------------------------------- */
 
 const struct data_sample *run_sample(const struct run *run, int64_t step, int32_t at)
 {
-    return &run->config->data->sample[run->order[step % run->steps_per_epoch * run->config->settings.batch + at]];
+    const int64_t unit = step % run->steps_per_epoch * run->config->settings.batch + at / run->unit;
+
+    return &run->config->data->sample[run->order[unit] * run->unit + at % run->unit];
 }
 
-static struct train_sample sample_of(const struct data_set *set, const struct data_sample *sample)
+struct train_sample run_sample_of(const struct data_set *set, int32_t index)
 {
+    const struct data_sample *sample = &set->sample[index];
+
     return (struct train_sample){.tokens = set->tokens + sample->at, .is_target = set->is_target + sample->at, .rows = sample->tokens};
 }
 
@@ -30,20 +56,43 @@ static int32_t step_samples(struct run *run, int64_t step, int64_t *ret_tokens)
 {
     const int32_t epoch = (int32_t)(step / run->steps_per_epoch);
     const int64_t first = step % run->steps_per_epoch * run->config->settings.batch;
-    const int32_t count = (int32_t)min_i64(run->config->settings.batch, run->config->data->count - first);
+    const int32_t count = run->unit * (int32_t)min_i64(run->config->settings.batch, run->units - first);
+    const struct data_set *data = run->config->data;
 
     if (run->order_epoch != epoch)
-        data_order((uint64_t)run->config->settings.seed, epoch, run->config->data->count, run->order);
+        data_order((uint64_t)run->config->settings.seed, epoch, run->units, run->order);
     run->order_epoch = epoch;
     *ret_tokens = 0;
     for (int32_t i = 0; i < count; i++) {
-        run->samples[i] = sample_of(run->config->data, run_sample(run, step, i));
+        run->samples[i] = run_sample_of(data, (int32_t)(run_sample(run, step, i) - data->sample));
         *ret_tokens += run->samples[i].rows;
     }
     return count;
 }
 
+int32_t run_pass(struct run *run, const struct data_set *set, int32_t at)
+{
+    int32_t count = 0;
+    int32_t rows = 0;
+
+    for (; at + count < set->count && count + run->unit <= run->limits.samples_max; count += run->unit) {
+        for (int32_t i = 0; i < run->unit; i++) {
+            run->samples[count + i] = run_sample_of(set, at + count + i);
+            rows += run->samples[count + i].rows;
+        }
+        if (rows > run->limits.rows_max)
+            break;
+    }
+    check(count > 0); /* one unit always fits */
+    return count;
+}
+
 /* --- validation ------------------------------------------------------------------------------------------------------------- */
+
+static bool is_dpo(const struct run *run)
+{
+    return run->config->settings.method == RUN_DPO;
+}
 
 static bool is_stopped(const struct run *run)
 {
@@ -57,15 +106,10 @@ static bool validate(struct run *run, struct run_row *row)
     struct train_score sum = {0};
 
     for (int32_t at = 0; at < set->count;) {
-        int32_t count = 0;
-        int32_t rows = 0;
+        const int32_t count = run_pass(run, set, at);
 
         if (is_stopped(run))
             return false;
-        while (at + count < set->count && count < run->limits.samples_max && rows + set->sample[at + count].tokens <= run->limits.rows_max) {
-            run->samples[count] = sample_of(set, &set->sample[at + count]);
-            rows += run->samples[count++].rows;
-        }
         trainer_logp(run->trainer, run->samples, count, run->scores);
         for (int32_t i = 0; i < count; i++) {
             sum.logp += run->scores[i].logp;
@@ -84,7 +128,7 @@ static enum status evaluate(struct run *run, struct refusal *refusal)
     struct checkpoint_head *head = &run->at.head;
     struct run_row *row = &run->at.rows[head->step - 1];
 
-    if (!validate(run, row))
+    if (!(is_dpo(run) ? run_prefer_validate(run, row) : validate(run, row)))
         return STATUS_END;
     if (!isfinite(row->valid_loss))
         return refuse(refusal, STATUS_INVALID, "the validation loss after step %lld is %g. Nothing was written; a lower learning rate may help",
@@ -152,10 +196,10 @@ static enum status load(struct run *run, struct refusal *refusal)
 void run_limits(const struct run_settings *settings, struct trainer_config *config)
 {
     config->mode = (enum mode)settings->mode;
-    config->rows_max = (int32_t)settings->row_tokens;
+    config->rows_max = (int32_t)settings->row_tokens * (settings->method == RUN_DPO ? 2 : 1);
     config->job_rows_max = config->rows_max;
-    config->positions_max = config->rows_max;
-    config->samples_max = (int32_t)min_i64(PASS_SAMPLES_MAX, settings->row_tokens / 2 + 1);
+    config->positions_max = (int32_t)settings->row_tokens;
+    config->samples_max = (int32_t)min_i64(PASS_SAMPLES_MAX, config->rows_max / 2 + 1);
     config->jobs_max = 1;
     config->lora_rank_max = lora_rank_padded((int32_t)settings->rank);
     config->head_rows = (int32_t)min_i64(HEAD_ROWS, settings->row_tokens);
@@ -166,7 +210,10 @@ static void plan(struct run *run)
     const struct run_settings *settings = &run->config->settings;
     const struct data_set *data = run->config->data;
 
-    run->steps_per_epoch = (data->count + settings->batch - 1) / settings->batch;
+    run->unit = is_dpo(run) ? 2 : 1;
+    run->units = data->count / run->unit;
+    check(data->count % run->unit == 0);
+    run->steps_per_epoch = (run->units + settings->batch - 1) / settings->batch;
     run->steps = min_i64(run->steps_per_epoch * settings->epochs, STEPS_MAX);
     run->evaluate_every = settings->evaluate_every > 0 ? settings->evaluate_every : run->steps_per_epoch;
     run->schedule = (struct schedule){.kind = (enum schedule_kind)settings->schedule, .peak = settings->rate, .warmup_steps = run->steps / 20,
@@ -180,9 +227,9 @@ static void plan(struct run *run)
 static enum status reserve(struct run *run, struct refusal *refusal)
 {
     const size_t parameters = (size_t)trainer_parameters(run->trainer, 0);
-    const size_t samples = (size_t)max_i64(run->config->settings.batch, run->limits.samples_max);
+    const size_t samples = (size_t)max_i64(run->unit * run->config->settings.batch, run->limits.samples_max);
 
-    run->order = calloc((size_t)run->config->data->count, sizeof(*run->order));
+    run->order = calloc((size_t)run->units, sizeof(*run->order));
     run->samples = calloc(samples, sizeof(*run->samples));
     run->scores = calloc(samples, sizeof(*run->scores));
     run->at.rows = calloc((size_t)run->steps, sizeof(*run->at.rows));
@@ -250,7 +297,9 @@ static enum status open_run(struct run *run, struct refusal *refusal)
         status = identify(run, refusal);
     if (status == STATUS_OK && config->restart)
         checkpoint_folder_clear(&run->folder);
-    return status == STATUS_OK ? load(run, refusal) : status;
+    if (status == STATUS_OK)
+        status = load(run, refusal);
+    return status == STATUS_OK && is_dpo(run) ? run_reference(run, refusal) : status;
 }
 
 /* --- running ---------------------------------------------------------------------------------------------------------------- */
@@ -266,24 +315,31 @@ static void tell(const struct run *run, struct run_step *step)
     run->config->stepped(run->config->listener, step);
 }
 
+static enum status imitate(struct run *run, int32_t count, struct run_step *step)
+{
+    struct train_outcome outcome = {.loss = NAN, .targets = 1};
+    const enum status status = trainer_step(run->trainer, run->samples, count, &step->rate, &outcome);
+
+    step->loss = outcome.loss;
+    step->accuracy = (double)outcome.hits / (double)outcome.targets;
+    step->norm = outcome.norm;
+    return status;
+}
+
 static enum status run_step(struct run *run, struct refusal *refusal)
 {
     struct checkpoint_head *head = &run->at.head;
     const int64_t begun_at_ns = run->config->now_ns();
-    struct run_step step = {.valid_loss = NAN, .valid_accuracy = NAN, .rate = schedule_rate(&run->schedule, head->step)};
+    struct run_step step = {.reward_margin = NAN, .rate = schedule_rate(&run->schedule, head->step)};
     const int32_t count = step_samples(run, head->step, &step.tokens);
-    struct train_outcome outcome = {.loss = NAN};
-    enum status status = trainer_step(run->trainer, run->samples, count, &step.rate, &outcome);
+    enum status status = is_dpo(run) ? run_prefer(run, count, &step) : imitate(run, count, &step);
 
     if (status == STATUS_END)
         return status;
-    if (status != STATUS_OK || !isfinite(outcome.loss))
-        return run_diagnose(run, run->samples, count, outcome.loss, refusal);
+    if (status != STATUS_OK || !isfinite(step.loss))
+        return run_diagnose(run, run->samples, count, step.loss, refusal);
     step.step_ns = run->config->now_ns() - begun_at_ns;
     head->step++;
-    step.loss = outcome.loss;
-    step.accuracy = (double)outcome.hits / (double)outcome.targets;
-    step.norm = outcome.norm;
     run->at.rows[head->step - 1] = (struct run_row){step.loss, step.accuracy, NAN, NAN};
     if (evaluates_now(run))
         status = evaluate(run, refusal);
@@ -349,6 +405,7 @@ enum status run_train(const struct run_config *config, struct run_outcome *ret_o
     enum status status;
 
     check(config->settings.batch >= 1 && config->settings.epochs >= 1 && config->data->count >= 1);
+    check(config->settings.method < RUN_METHOD_COUNT);
     check(config->settings.rank >= 1 && config->settings.rank <= LORA_RANK_MAX && config->settings.row_tokens >= 2);
     status = open_run(&run, refusal);
     if (status == STATUS_OK)
@@ -360,6 +417,9 @@ enum status run_train(const struct run_config *config, struct run_outcome *ret_o
     free(run.order);
     free(run.samples);
     free(run.scores);
+    free(run.reference);
+    free(run.reference_valid);
+    free(run.reference_step);
     free(run.at.rows);
     free(run.at.best);
     for (int i = 0; i < 3; i++)

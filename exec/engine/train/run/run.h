@@ -10,24 +10,39 @@
 #include "engine/train/schedule.h"
 #include "engine/train/train.h"
 
+#define RUN_METHODS(X)                                                                             \
+    X(SUPERVISED, "supervised", "what the examples' answers say")                                  \
+    X(DPO, "dpo", "which of two answers is preferred, by the base as reference: dpo.h")
+enum run_method {
+#define X(name, text, about) RUN_##name,
+    RUN_METHODS(X)
+#undef X
+    RUN_METHOD_COUNT
+};
+const char *run_method_name(enum run_method method);
+/* False: there is no such method. */
+bool run_method_find(const char *name, enum run_method *ret_method);
+
 /* Of what the numbers depend on beside a run's settings: ops, orders, initial matrices. A change of any is another version. */
 #define RUN_NUMERICS 1
 
 /* What must agree for a run to go on from a checkpoint: type, name, what a person calls it. */
 #define RUN_SETTINGS(X)                                                          \
+    X(int64_t, method, "method")                 /* enum run_method */           \
+    X(double, beta, "beta")                      /* of dpo; else 0 */            \
     X(int64_t, rank, "rank")                                                     \
     X(double, alpha, "alpha")                                                    \
     X(double, rate, "learning rate")                                             \
     X(int64_t, schedule, "schedule")             /* enum schedule_kind */        \
     X(int64_t, epochs, "epochs")                                                 \
-    X(int64_t, batch, "batch size")              /* samples a step */            \
+    X(int64_t, batch, "batch size")              /* samples a step, or pairs */   \
     X(int64_t, evaluate_every, "steps between evaluations") /* 0: each epoch */  \
     X(int64_t, patience, "patience")             /* evaluations without a better one before it stops; 0: never */ \
     X(int64_t, seed, "seed")                                                     \
     X(double, decay, "weight decay")                                             \
     X(double, clip, "largest gradient norm")                                     \
     X(int64_t, mode, "mode")                     /* enum mode */                 \
-    X(int64_t, row_tokens, "context")            /* tokens of a pass, and of a sample at most */
+    X(int64_t, row_tokens, "context")            /* tokens of a pass, and of a sample at most; a pass of dpo has twice as many */
 struct run_settings {
 #define X(type, name, about) type name;
     RUN_SETTINGS(X)
@@ -44,8 +59,9 @@ struct run_step {
     int64_t tokens;        /* of this step */
     int64_t step_ns;
     int64_t left_ns;       /* a guess: the rest at the pace so far */
-    double loss;
-    double accuracy;       /* the share of targets that were the likeliest token, before the update */
+    double loss;           /* mean over targets, or pairs */
+    double accuracy;       /* the share of targets that were the likeliest token, or of pairs with a margin above 0; before the update */
+    double reward_margin;  /* dpo: mean over pairs; else NAN */
     double norm;
     double rate;
     double valid_loss;     /* NAN: not evaluated after this step */

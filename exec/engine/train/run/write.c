@@ -153,11 +153,12 @@ static void name_number(const struct lora_source *source, const struct dims *dim
 
 static void name_lines(const struct run *run, int32_t count, char *ret_text, size_t size)
 {
+    const int32_t most = 8 * run->unit; /* a pair is one line */
     size_t at = 0;
 
-    for (int32_t i = 0; i < count && i < 8; i++)
+    for (int32_t i = 0; i < count && i < most; i += run->unit)
         at += (size_t)snprintf(ret_text + at, size - at, "%s%d", i == 0 ? "" : ", ", run_sample(run, run->at.head.step, i)->line);
-    if (count > 8)
+    if (count > most)
         snprintf(ret_text + at, size - at, ", ...");
 }
 
