@@ -68,8 +68,8 @@ static void print_help(void)
     puts("usage: berth-exec train --model DIR --data FILE --out DIR [option]...\n"
          "       berth-exec train --model DIR --dry-run [option]...\n"
          "       berth-exec train --model DIR --reference CASE [option]...\n\n"
-         "The first teaches a LoRA adapter what assistants answer in chats, or what follows prompts. When it is stopped (Ctrl-C,\n"
-         "SIGTERM) or killed, the same command goes on from the last checkpoint, and ends in the same bytes. The second reckons\n"
+         "The first teaches a LoRA adapter what assistants answer in chats, or what follows prompts, or, with --method\n"
+         "dpo, which of two answers is preferred. When it is stopped (Ctrl-C, SIGTERM) or killed, the same command goes on from the last checkpoint, and ends in the same bytes. The second reckons\n"
          "what that takes of memory. The third does a recorded training run again, in f32: CASE has reference.json, adapter_init\n"
          "and adapter_final, and batches.json lies beside it.\n");
     options_print(stdout, table, ARRAY_COUNT(table));

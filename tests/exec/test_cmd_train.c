@@ -222,6 +222,37 @@ static void an_adapter_is_learned_from_a_file(void **state)
     scratch_end(&scratch);
 }
 
+static void preferences_are_learned_from_a_file(void **state)
+{
+    struct scratch scratch;
+    struct model_config config = tiny_config(FAMILY_LLAMA);
+    const char *base;
+    const char *data;
+    const char *choices;
+
+    (void)state;
+    scratch_begin(&scratch);
+    tiny_model(scratch_folder(&scratch, "base"), &config, 1, DTYPE_F32);
+    scratch_text(&scratch, "pairs.jsonl", "{\"prompt\": \"One\", \"completion\": \" two\"}\n");
+    scratch_text(&scratch, "choices.jsonl", "{\"prompt\": \"One\", \"chosen\": \" two\", \"rejected\": \" no\"}\n");
+    base = strdup(scratch_at(&scratch, "base"));
+    data = strdup(scratch_at(&scratch, "pairs.jsonl"));
+    choices = strdup(scratch_at(&scratch, "choices.jsonl"));
+    assert_int_equal(RUN("--model", base, "--data", choices, "--out", scratch_at(&scratch, "c")), EXIT_FAILED);
+    assert_int_equal(RUN("--model", base, "--data", choices, "--out", scratch_at(&scratch, "c"), "--method", "dpo",
+                         "--epochs", "2", "--json"), EXIT_OK);
+    assert_true(is_there(&scratch, "c/adapter_model.safetensors"));
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "d"), "--method", "dpo"), EXIT_FAILED);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--method", "guess"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--beta", "0.1"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--method", "dpo", "--beta", "2.1"), EXIT_USAGE);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", "x", "--method", "dpo", "--learning-rate", "auto"), EXIT_USAGE);
+    free((void *)(uintptr_t)base);
+    free((void *)(uintptr_t)data);
+    free((void *)(uintptr_t)choices);
+    scratch_end(&scratch);
+}
+
 /* The peak that a command line comes to, for a model of this family. */
 static double rate_of(enum model_family family, const char *rate, const char *multiplier)
 {
@@ -261,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_plan_needs_a_config_alone),
         cmocka_unit_test(memory_chooses_the_level_and_no_bit_changes),
         cmocka_unit_test(an_adapter_is_learned_from_a_file),
+        cmocka_unit_test(preferences_are_learned_from_a_file),
         cmocka_unit_test(a_learning_rate_is_given_or_fitted),
     };
 

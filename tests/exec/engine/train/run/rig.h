@@ -23,6 +23,7 @@ struct world {
     volatile sig_atomic_t stop;
     int64_t stop_after;         /* steps; 0: never */
     int64_t steps;              /* heard of */
+    struct run_step first, last;
     int64_t saves;              /* likewise */
     struct run_saved saved;     /* the last */
 };
@@ -31,7 +32,7 @@ int64_t now_ns(void);
 /* 5 epochs of 7 pairs, two a step, on one thread; nothing is written before the end. */
 struct world *world_new(void);
 void world_free(struct world *world);
-/* Samples of these lines. */
+/* Samples of these lines, in the form that the run's method wants. */
 struct data_set *set_of(struct world *world, const char *text);
 /* The world's lines, and some that contradict them. */
 extern const char pairs[];
@@ -46,5 +47,7 @@ bool is_there(struct world *world, const char *name);
 char *bytes_of(struct world *world, const char *folder, const char *name, int64_t *ret_bytes);
 /* Fails unless adapter, config and losses are alike, to the byte. */
 void same(struct world *world, const char *a, const char *b);
+/* A child trains and is killed somewhere, again and again, until it comes through; the times killed. The run should checkpoint often. */
+int kill_until_done(struct world *world, int64_t wait_most_ns, uint64_t seed, uint64_t *draws);
 
 #endif

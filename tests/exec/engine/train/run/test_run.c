@@ -150,41 +150,6 @@ static void a_stop_waits_for_no_more_than_a_pass(void **state)
     world_free(world);
 }
 
-/* Killed between the adapter's last rename and the end, a run finds its own adapter there. */
-static int child_train(struct world *world)
-{
-    if (train(world) == STATUS_OK || strstr(world->refusal.text, "is there already") != NULL)
-        return 0;
-    fprintf(stderr, "%s\n", world->refusal.text);
-    return 1;
-}
-
-/* A child trains with a checkpoint after each step and is killed somewhere, again and again, until it comes through; the times killed. */
-static int kill_until_done(struct world *world, int64_t wait_most_ns, uint64_t seed, uint64_t *draws)
-{
-    int killed = 0;
-    int status = 1;
-
-    for (int round = 0; round < 1000 && status != 0; round++) {
-        const int64_t wait_ns = (int64_t)draw_below(draws, (uint64_t)(wait_most_ns + wait_most_ns * round / 20));
-        const struct timespec wait = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
-        const pid_t child = fork();
-
-        assert_true(child >= 0);
-        if (child == 0)
-            _exit(child_train(world));
-        nanosleep(&wait, NULL);
-        kill(child, SIGKILL);
-        assert_int_equal(waitpid(child, &status, 0), child);
-        if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-            fail_msg("seed %llu, round %d: a run that goes on failed", (unsigned long long)seed, round);
-        killed += WIFSIGNALED(status);
-    }
-    if (status != 0)
-        fail_msg("seed %llu: it never came through", (unsigned long long)seed);
-    return killed;
-}
-
 /* BERTH_TEST_KILLED runs, 5 by default; each is killed some eight times. */
 static void a_killed_run_goes_on_to_the_same_bytes(void **state)
 {
