@@ -68,10 +68,10 @@ static void print_help(void)
     puts("usage: berth-exec train --model DIR --data FILE --out DIR [option]...\n"
          "       berth-exec train --model DIR --dry-run [option]...\n"
          "       berth-exec train --model DIR --reference CASE [option]...\n\n"
-         "The first teaches a LoRA adapter what assistants answer in chats, or what follows prompts, or, with --method\n"
-         "dpo, which of two answers is preferred. When it is stopped (Ctrl-C, SIGTERM) or killed, the same command goes on from the last checkpoint, and ends in the same bytes. The second reckons\n"
-         "what that takes of memory. The third does a recorded training run again, in f32: CASE has reference.json, adapter_init\n"
-         "and adapter_final, and batches.json lies beside it.\n");
+         "The first teaches a LoRA adapter what assistants answer in chats, or what follows prompts, or, with --method dpo, which\n"
+         "of two answers is preferred. When it is stopped (Ctrl-C, SIGTERM) or killed, the same command goes on from the last\n"
+         "checkpoint, and ends in the same bytes. The second reckons what that takes of memory. The third does a recorded\n"
+         "training run again, in f32: CASE has reference.json, adapter_init and adapter_final, and batches.json lies beside it.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 done, 1 it could not be done (stderr says why), 2 wrong usage, 130 stopped.");
 }
