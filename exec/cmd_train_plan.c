@@ -93,7 +93,7 @@ enum status train_recompute(const struct train_arguments *arguments, const struc
     struct train_choice choice = {.recompute = arguments->trainer.recompute, .memory_bytes = memory_of(arguments)};
     enum status status;
 
-    run_limits(settings, &limits);
+    run_limits(settings, 1, &limits);
     status = plan_make(model, dtype, &limits, (int32_t)settings->rank, (int32_t)arguments->tp, &choice.plan, refusal);
     if (status != STATUS_OK)
         return status;

@@ -44,7 +44,7 @@ static int32_t pass_take(const struct trainer *trainer, const struct train_sampl
     int32_t taken = 0;
     int32_t rows = 0;
 
-    for (; taken + 1 < count && taken + 2 <= trainer->config.samples_max; taken += 2) {
+    for (; taken + 1 < count && taken + 2 <= job_samples_max(&trainer->config); taken += 2) {
         rows += samples[taken].rows + samples[taken + 1].rows;
         if (rows > trainer->config.job_rows_max)
             break;

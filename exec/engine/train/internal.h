@@ -117,6 +117,12 @@ static inline int32_t qkv_width(const struct dims *dims)
     return (dims->heads + 2 * dims->kv_heads) * dims->head_dim;
 }
 
+/* Samples of one job in a pass of several. */
+static inline int32_t job_samples_max(const struct trainer_config *config)
+{
+    return config->job_samples_max > 0 ? config->job_samples_max : config->samples_max;
+}
+
 /* Makes a job's matrices into what the way forward reads. */
 void job_pack(struct trainer *trainer, int32_t job);
 bool job_reserve_states(struct trainer *trainer, struct job *job);

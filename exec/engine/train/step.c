@@ -31,14 +31,15 @@ static int64_t targets_of(const struct train_sample *sample)
     return targets;
 }
 
-/* Samples of a job's next piece: as many as fit job_rows_max and samples_max, whatever else is in the pass. */
+/* Samples of a job's next piece: as many as fit job_rows_max and job_samples_max, whatever else is in the pass. */
 static int32_t piece_of(const struct trainer *trainer, const struct step *step, int32_t job, int32_t *ret_rows)
 {
+    const int32_t most = job_samples_max(&trainer->config);
     int32_t samples = 0;
     int32_t rows = 0;
 
     for (int32_t at = step->next[job]; at < step->count; at = next_of(step, job, at + 1)) {
-        if (samples == trainer->config.samples_max || rows + step->samples[at].rows > trainer->config.job_rows_max)
+        if (samples == most || rows + step->samples[at].rows > trainer->config.job_rows_max)
             break;
         samples++;
         rows += step->samples[at].rows;

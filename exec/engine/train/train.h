@@ -38,6 +38,7 @@ struct trainer_config {
     int32_t rows_max;          /* tokens of a pass */
     int32_t job_rows_max;      /* tokens of one job in a pass that trainer_step() cuts; <= rows_max */
     int32_t samples_max;       /* of a pass */
+    int32_t job_samples_max;   /* samples of one job in such a pass; 0: samples_max */
     int32_t positions_max;     /* tokens of a sample; <= the model's and job_rows_max */
     int32_t jobs_max;          /* at once */
     int32_t lora_rank_max;     /* padded */

@@ -304,6 +304,7 @@ enum status trainer_open(const struct model *model, const struct trainer_config 
 
     check(config->rows_max >= 1 && config->samples_max >= 1 && config->jobs_max >= 1 && config->head_rows >= 1);
     check(config->job_rows_max >= 1 && config->job_rows_max <= config->rows_max);
+    check(config->job_samples_max >= 0 && config->job_samples_max <= config->samples_max);
     check(config->positions_max >= 1 && config->positions_max <= config->job_rows_max);
     check(config->recompute < RECOMPUTE_COUNT);
     check(config->stop == NULL || config->ranks == NULL);

@@ -17,7 +17,7 @@ static enum status set_reference(struct run *run, const struct data_set *set, do
     for (int32_t at = 0; at < set->count;) {
         const int32_t count = run_pass(run, set, at);
 
-        if (*run->config->stop != 0)
+        if (run_is_stopped(run))
             return refuse(refusal, STATUS_END, "stopped before the next step, while the base's log-probabilities were reckoned; the same command "
                                                "goes on");
         for (int32_t i = 0; i < count; i++)
@@ -44,14 +44,15 @@ enum status run_reference(struct run *run, struct refusal *refusal)
     return status;
 }
 
-enum status run_prefer(struct run *run, int32_t count, struct run_step *step)
+enum status run_prefer(struct run *run)
 {
+    struct run_step *step = &run->step;
     struct dpo_sum sum;
     enum status status;
 
-    for (int32_t i = 0; i < count; i++)
+    for (int32_t i = 0; i < run->count; i++)
         run->reference_step[i] = run->reference[run_sample(run, run->at.head.step, i) - run->config->data->sample];
-    status = trainer_dpo_step(run->trainer, run->samples, count, run->reference_step, run->config->settings.beta, step->rate, &sum, &step->norm);
+    status = trainer_dpo_step(run->trainer, run->samples, run->count, run->reference_step, run->config->settings.beta, step->rate, &sum, &step->norm);
     if (status == STATUS_END)
         return status;
     step->loss = sum.loss / (double)sum.pairs;
@@ -68,7 +69,7 @@ bool run_prefer_validate(struct run *run, struct run_row *row)
     for (int32_t at = 0; at < set->count;) {
         const int32_t count = run_pass(run, set, at);
 
-        if (*run->config->stop != 0)
+        if (run_is_stopped(run))
             return false;
         trainer_logp(run->trainer, run->samples, count, run->scores);
         for (int32_t i = 0; i < count; i += 2) {

@@ -1,5 +1,5 @@
 /* A run: one adapter learned from a file of examples, from the first step to a PEFT folder. Epochs in seeded orders, validation, early
- * stopping with the best kept, checkpoints. A run that was killed at any moment and begun again ends in the same bytes as one that was
+ * stopping with the best kept, checkpoints. Several runs go over one base in one batch, and each is as it would be alone, to the byte. A run that was killed at any moment and begun again ends in the same bytes as one that was
  * not: an order is a hash of seed and epoch, so a step's number is all that there is to remember of chance. */
 #ifndef TRAIN_RUN_RUN_H
 #define TRAIN_RUN_RUN_H
@@ -49,8 +49,11 @@ struct run_settings {
 #undef X
 };
 
-/* What the trainer of such a run is asked for; device, threads, kernels and recompute are the caller's. */
-void run_limits(const struct run_settings *settings, struct trainer_config *config);
+#define RUNS_MAX 64 /* at once */
+
+/* What the trainer of so many such runs is asked for; device, threads, kernels and recompute are the caller's. `settings` are of the run with
+ * the largest rank; mode and row_tokens are all runs'. Passes have room for all of them up to 4,096 tokens, or for one. */
+void run_limits(const struct run_settings *settings, int32_t runs, struct trainer_config *config);
 
 struct run_step {
     int64_t step;          /* done, of steps */
@@ -106,5 +109,15 @@ struct run_outcome {
 /* END: it was stopped, and checkpoints hold it. INVALID: a refusal, or a number that is not finite, with the step, the lines of its samples and
  * the largest gradient; files are as they were. */
 enum status run_train(const struct run_config *config, struct run_outcome *ret_outcome, struct refusal *refusal);
+
+struct run_result {
+    enum status status;
+    struct run_outcome outcome;  /* of OK */
+    struct refusal refusal;      /* of all others */
+};
+/* Several runs, step by step together: model, trainer, method, mode, row_tokens, stop and now_ns of all configs are the same, their folders are not.
+ * Each ends on its own: done, early, or refused, while the others go on. ret_results [count]; returns OK when all are, else what the first
+ * failed with, else END. */
+enum status run_train_all(const struct run_config *configs, int32_t count, struct run_result *ret_results);
 
 #endif

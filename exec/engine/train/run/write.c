@@ -58,7 +58,7 @@ enum status run_initial(struct run *run, const struct optimizer *optimizer, stru
 
     if (values != NULL && pairs != NULL) {
         fill_pairs(run, values, pairs);
-        status = trainer_job_open(run->trainer, 0, &source, optimizer);
+        status = trainer_job_open(run->trainer, run->job, &source, optimizer);
     }
     free(values);
     free(pairs);
@@ -106,7 +106,7 @@ static enum status write_rows(const struct run *run, const char *path, struct re
 
 enum status run_write(struct run *run, float *values, struct refusal *refusal)
 {
-    const struct lora_source source = trainer_source(run->trainer, 0, values);
+    const struct lora_source source = trainer_source(run->trainer, run->job, values);
     const struct peft_write write = {.source = &source, .dims = trainer_dims(run->trainer), .alpha = run->config->settings.alpha,
                                      .base = run->config->base};
     struct folder folder;
@@ -162,12 +162,12 @@ static void name_lines(const struct run *run, int32_t count, char *ret_text, siz
         snprintf(ret_text + at, size - at, ", ...");
 }
 
-enum status run_diagnose(struct run *run, const struct train_sample *samples, int32_t count, double loss, struct refusal *refusal)
+enum status run_diagnose(struct run *run, double loss, struct refusal *refusal)
 {
-    const int64_t parameters = trainer_parameters(run->trainer, 0);
+    const int64_t parameters = trainer_parameters(run->trainer, run->job);
     float *values = run->at.state[0];
     float *gradients = run->at.state[1];
-    const struct lora_source source = trainer_source(run->trainer, 0, values);
+    const struct lora_source source = trainer_source(run->trainer, run->job, values);
     const int64_t step = run->at.head.step;
     const int64_t matrix = largest(values, parameters);
     char lines[160];
@@ -175,15 +175,15 @@ enum status run_diagnose(struct run *run, const struct train_sample *samples, in
     int64_t worst;
 
     /* The step has cleared what it gathered; it comes again, sample by sample. */
-    for (int32_t i = 0; i < count; i++) {
-        struct train_sample sample = samples[i];
+    for (int32_t i = 0; i < run->count; i++) {
+        struct train_sample sample = run->samples[i];
 
         sample.coef = 1;
         trainer_pass(run->trainer, &sample, 1, run->scores);
     }
-    trainer_get(run->trainer, 0, TRAIN_GRADIENTS, gradients);
+    trainer_get(run->trainer, run->job, TRAIN_GRADIENTS, gradients);
     worst = largest(gradients, parameters);
-    name_lines(run, count, lines, sizeof(lines));
+    name_lines(run, run->count, lines, sizeof(lines));
     name_number(&source, trainer_dims(run->trainer), values, worst, name, sizeof(name));
     return refuse(refusal, STATUS_INVALID,
                   "step %lld (batch %lld of epoch %lld, examples of lines %s): the loss is %g; the largest gradient is %g, in %s; the largest number "
