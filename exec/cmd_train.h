@@ -50,9 +50,6 @@ struct train_choice {
 enum status train_recompute(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
                             const struct run_settings *settings, struct train_choice *ret_choice, struct refusal *refusal);
 
-/* loss.svg in the adapter's folder, from its results.csv; without gnuplot a line on stderr instead. */
-void train_plot(const struct train_arguments *arguments, const struct run_outcome *outcome);
-
 /* --reference, --dry-run, --data. An exit code; what is wrong has been said. */
 int train_reference(const struct train_arguments *arguments);
 int train_plan(const struct train_arguments *arguments);

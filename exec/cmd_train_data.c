@@ -294,10 +294,9 @@ int train_data(const struct train_arguments *arguments)
             print_begin(&training);
         status = run_train(&training.run, &outcome, &refusal);
     }
-    if (status == STATUS_OK) {
-        train_plot(arguments, &outcome);
+    if (status == STATUS_OK)
         print_end(&training, &outcome);
-    } else
+    else
         fprintf(stderr, "berth-exec train: %s\n", refusal.text);
     data_close(training.data);
     data_close(training.validation);
