@@ -13,6 +13,7 @@
     X(model, "DIR", "the base, in Hugging Face's layout")                                                                 \
     X(data, "FILE", "examples, a JSON object a line: {\"messages\": [...]} or {\"prompt\": TEXT, \"completion\": TEXT}")   \
     X(out, "DIR", "where the adapter goes, as PEFT saves one, with results.csv; must not be there yet")                  \
+    X(jobs, "FILE", "several adapters at once: a JSON object a line, {\"data\": FILE, \"out\": DIR} and options of its own; see above") \
     X(method, "KIND", "supervised (default): learn the answers; dpo: learn which of two is preferred, against the base")  \
     X(beta, "B", "of dpo: how far it may go from the base, above 0 and at most 2; smaller is farther (default 0.1)")      \
     X(validation, "FILE", "examples that are not learned: their loss decides which step is kept")                        \
@@ -66,12 +67,17 @@ struct line {
 static void print_help(void)
 {
     puts("usage: berth-exec train --model DIR --data FILE --out DIR [option]...\n"
+         "       berth-exec train --model DIR --jobs FILE [option]...\n"
          "       berth-exec train --model DIR --dry-run [option]...\n"
          "       berth-exec train --model DIR --reference CASE [option]...\n\n"
          "The first teaches a LoRA adapter what assistants answer in chats, or what follows prompts, or, with --method dpo, which\n"
          "of two answers is preferred. When it is stopped (Ctrl-C, SIGTERM) or killed, the same command goes on from the last\n"
-         "checkpoint, and ends in the same bytes. The second reckons what that takes of memory. The third does a recorded\n"
-         "training run again, in f32: CASE has reference.json, adapter_init and adapter_final, and batches.json lies beside it.\n");
+         "checkpoint, and ends in the same bytes. The second teaches up to 64 adapters over one base in one batch; each is the one\n"
+         "that it would be alone. A job's line may have, with underscores, what concerns one adapter: data, out, validation,\n"
+         "validation-split, rank, alpha, epochs, batch-size, learning-rate, learning-rate-multiplier, schedule, weight-decay, clip,\n"
+         "seed, evaluate-every, patience, beta, checkpoints; the command line has what all share, and what a line leaves out. The\n"
+         "third reckons what any of this takes of memory. The last does a recorded training run again, in f32: CASE has\n"
+         "reference.json, adapter_init and adapter_final, and batches.json lies beside it.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 done, 1 it could not be done (stderr says why), 2 wrong usage, 130 stopped.");
 }
@@ -185,6 +191,7 @@ static int take(struct line *line, uint32_t option, const char *value)
     case OPTION_model: return take_text(&arguments->model, value);
     case OPTION_data: return take_text(&arguments->data, value);
     case OPTION_out: return take_text(&arguments->out, value);
+    case OPTION_jobs: return take_text(&arguments->jobs, value);
     case OPTION_validation: return take_text(&arguments->validation, value);
     case OPTION_reference: return take_text(&arguments->reference, value);
     case OPTION_checkpoints: return take_text(&arguments->checkpoints, value);
@@ -218,10 +225,9 @@ static int take(struct line *line, uint32_t option, const char *value)
     }
 }
 
-static int check_line(const struct line *line)
+static int check_job(const struct line *line)
 {
     const struct train_arguments *arguments = &line->arguments;
-    const bool learns = arguments->data != NULL && arguments->out != NULL;
 
     if (arguments->validation != NULL && arguments->validation_percent > 0) {
         fprintf(stderr, "%s: --validation or --validation-split, not both\n", line->options.command);
@@ -240,13 +246,26 @@ static int check_line(const struct line *line)
         fprintf(stderr, "%s: --learning-rate is the peak itself: --learning-rate-multiplier is for the default and for auto\n", line->options.command);
         return EXIT_USAGE;
     }
+    return EXIT_OK;
+}
+
+/* What all jobs share. */
+static int check_all(const struct line *line)
+{
+    const struct train_arguments *arguments = &line->arguments;
+    const bool learns = (arguments->data != NULL && arguments->out != NULL) || arguments->jobs != NULL;
+
     if (arguments->tp > 1 && !arguments->dry_run) {
         fprintf(stderr, "%s: --tp plans only, with --dry-run: one device trains here\n", line->options.command);
         return EXIT_USAGE;
     }
+    if (arguments->jobs != NULL && (arguments->out != NULL || arguments->checkpoints != NULL)) {
+        fprintf(stderr, "%s: with --jobs each job names its own out and checkpoints\n", line->options.command);
+        return EXIT_USAGE;
+    }
     if (arguments->model != NULL && (arguments->dry_run ? arguments->reference == NULL : learns != (arguments->reference != NULL)))
-        return EXIT_OK;
-    fprintf(stderr, "%s: --model, and --data with --out, or --dry-run, or --reference; --help says more\n", line->options.command);
+        return arguments->jobs != NULL ? EXIT_OK : check_job(line);
+    fprintf(stderr, "%s: --model, and --data with --out, or --jobs, or --dry-run, or --reference; --help says more\n", line->options.command);
     return EXIT_USAGE;
 }
 
@@ -268,7 +287,7 @@ static int parse(struct line *line)
         if (take(line, (uint32_t)option, value) != EXIT_OK)
             return EXIT_USAGE;
     }
-    return check_line(line);
+    return check_all(line);
 }
 
 static void line_init(struct line *line, int argc, char **argv)
@@ -286,6 +305,92 @@ static void line_init(struct line *line, int argc, char **argv)
     line->arguments.checkpoint_every_s = 600;
     line->arguments.tp = 1;
     line->arguments.settings = (struct run_settings){.rank = 16, .schedule = SCHEDULE_LINEAR, .patience = 3, .clip = 1};
+}
+
+/* --- the jobs --------------------------------------------------------------------------------------------------------------- */
+
+/* Whether a job may have it for itself. */
+static bool is_of_job(uint32_t option)
+{
+    static const bool of_job[ARRAY_COUNT(table)] = {
+        [OPTION_data] = true,       [OPTION_out] = true,           [OPTION_validation] = true,    [OPTION_validation_split] = true,
+        [OPTION_rank] = true,       [OPTION_alpha] = true,         [OPTION_epochs] = true,        [OPTION_batch_size] = true,
+        [OPTION_learning_rate] = true, [OPTION_learning_rate_multiplier] = true, [OPTION_schedule] = true, [OPTION_weight_decay] = true,
+        [OPTION_clip] = true,       [OPTION_seed] = true,          [OPTION_evaluate_every] = true, [OPTION_patience] = true,
+        [OPTION_beta] = true,       [OPTION_checkpoints] = true,   [OPTION_checkpoint_every_s] = true, [OPTION_dropout] = true,
+    };
+
+    return of_job[option];
+}
+
+static int take_field(struct line *line, const char *name, const json_t *value)
+{
+    char buffer[64];
+    const char *text = train_job_value(value, buffer, sizeof(buffer));
+
+    for (uint32_t option = 0; option < ARRAY_COUNT(table); option++) {
+        if (strcmp(table[option].name, name) != 0 || !is_of_job(option))
+            continue;
+        return text != NULL ? take(line, option, text) : wrong(line, option, NULL, "must be a text or a number");
+    }
+    fprintf(stderr, "%s: a job has no field %.64s; berth-exec train --help lists them\n", line->options.command, name);
+    return EXIT_USAGE;
+}
+
+/* The command line with the job's fields in place of its own. */
+static int take_job(const struct line *all, const struct train_jobs *jobs, int32_t index, struct train_arguments *ret_arguments)
+{
+    struct line line = *all;
+    char command[4200];
+    const char *name;
+    json_t *value;
+
+    snprintf(command, sizeof(command), "%.4100s:%d", all->arguments.jobs, jobs->line[index]);
+    line.options.command = command;
+    json_object_foreach(jobs->object[index], name, value)
+        if (take_field(&line, name, value) != EXIT_OK)
+            return EXIT_FAILED;
+    if (check_job(&line) != EXIT_OK)
+        return EXIT_FAILED;
+    if (line.arguments.data == NULL || line.arguments.out == NULL) {
+        fprintf(stderr, "%s: a job wants data and out\n", command);
+        return EXIT_FAILED;
+    }
+    *ret_arguments = line.arguments;
+    return EXIT_OK;
+}
+
+static int run_all(const struct train_arguments *arguments, const struct train_arguments *jobs, int32_t count)
+{
+    if (arguments->dry_run)
+        return train_plan(arguments, jobs, count);
+    return train_data(arguments, jobs, count);
+}
+
+static int run_jobs(const struct line *line)
+{
+    static struct train_arguments arguments[RUNS_MAX];
+    struct train_jobs jobs;
+    struct refusal refusal = {{0}};
+    int code = EXIT_OK;
+
+    if (train_jobs_open(line->arguments.jobs, &jobs, &refusal) != STATUS_OK) {
+        fprintf(stderr, "%s: %s\n", line->options.command, refusal.text);
+        code = EXIT_FAILED;
+    }
+    for (int32_t i = 0; i < jobs.count && code == EXIT_OK; i++) {
+        code = take_job(line, &jobs, i, &arguments[i]);
+        for (int32_t j = 0; j < i && code == EXIT_OK; j++) {
+            if (strcmp(arguments[i].out, arguments[j].out) != 0)
+                continue;
+            fprintf(stderr, "%s:%d: %s is where the job of line %d goes\n", line->arguments.jobs, jobs.line[i], arguments[i].out, jobs.line[j]);
+            code = EXIT_FAILED;
+        }
+    }
+    if (code == EXIT_OK)
+        code = run_all(&line->arguments, arguments, jobs.count);
+    train_jobs_close(&jobs);
+    return code;
 }
 
 int cmd_train(int argc, char **argv)
@@ -307,7 +412,7 @@ int cmd_train(int argc, char **argv)
     arguments->trainer.kernels = line.worker.kernels;
     arguments->mode_chosen = line.worker.mode_chosen;
     arguments->settings.mode = (int64_t)line.worker.mode;
-    if (arguments->dry_run)
-        return train_plan(arguments);
-    return arguments->reference != NULL ? train_reference(arguments) : train_data(arguments);
+    if (arguments->reference != NULL)
+        return train_reference(arguments);
+    return arguments->jobs != NULL ? run_jobs(&line) : run_all(arguments, arguments, 1);
 }

@@ -2,6 +2,8 @@
 #ifndef EXEC_CMD_TRAIN_H
 #define EXEC_CMD_TRAIN_H
 
+#include <jansson.h>
+
 #include "cmd.h"
 #include "engine/train/plan.h"
 #include "engine/train/run/run.h"
@@ -16,6 +18,7 @@ struct train_arguments {
     const char *data;
     const char *validation;
     const char *out;
+    const char *jobs;              /* NULL: one job, of the command line */
     const char *checkpoints;       /* NULL: beside out */
     struct run_settings settings;  /* batch, epochs, alpha, row_tokens: 0 is for who reads the data to choose */
     bool beta_chosen;
@@ -35,24 +38,44 @@ struct train_arguments {
     struct trainer_config trainer; /* device, threads, kernels, recompute; the rest is for who opens it */
 };
 
+/* Jobs that train together, a line of a file each. */
+struct train_jobs {
+    int32_t count;
+    int32_t line[RUNS_MAX];
+    json_t *object[RUNS_MAX];
+};
+/* Also what was refused is to be closed. */
+enum status train_jobs_open(const char *path, struct train_jobs *ret_jobs, struct refusal *refusal);
+void train_jobs_close(struct train_jobs *jobs);
+/* A field's value as the command line would have it, in `buffer` where it is no text; NULL: neither text nor number. */
+const char *train_job_value(const json_t *value, char *buffer, size_t size);
+
 /* What the command line left open: context, alpha, rate, mode. Epochs and batch size are for who reads the data. */
 enum status train_settings(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
                            struct run_settings *ret_settings, struct refusal *refusal);
 
 struct train_choice {
     struct plan plan;
+    int32_t jobs;                  /* in this process */
+    int32_t pass_tokens;
     enum recompute recompute;
     int64_t memory_bytes;
     bool known;                    /* memory_bytes is */
     bool fits;                     /* as far as is known */
 };
-/* The level that was named, or the one that fits the memory there is. */
+/* The level that was named, or the one that fits the memory there is; for so many jobs in this process, of which the one with the largest rank
+ * has these settings. */
 enum status train_recompute(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
-                            const struct run_settings *settings, struct train_choice *ret_choice, struct refusal *refusal);
+                            const struct run_settings *settings, int32_t jobs, struct train_choice *ret_choice, struct refusal *refusal);
+/* The job with the largest rank. */
+const struct train_arguments *train_largest(const struct train_arguments *jobs, int32_t count);
+/* What training takes, the base among it. */
+int64_t train_bytes(const struct train_arguments *arguments, const struct train_choice *choice, enum recompute recompute);
 
-/* --reference, --dry-run, --data. An exit code; what is wrong has been said. */
+/* --reference, --dry-run, --data and --jobs. An exit code; what is wrong has been said. jobs [count]: what is asked for each; `arguments`
+ * holds for what they share. */
 int train_reference(const struct train_arguments *arguments);
-int train_plan(const struct train_arguments *arguments);
-int train_data(const struct train_arguments *arguments);
+int train_plan(const struct train_arguments *arguments, const struct train_arguments *jobs, int32_t count);
+int train_data(const struct train_arguments *arguments, const struct train_arguments *jobs, int32_t count);
 
 #endif

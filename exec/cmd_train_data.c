@@ -1,4 +1,4 @@
-/* berth-exec train --data: an adapter learned from a file of examples. */
+/* berth-exec train --data and --jobs: adapters learned from files of examples. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,15 +8,24 @@
 #include "cmd_train.h"
 #include "engine/files/file.h"
 
-struct training {
+/* What all jobs share. */
+struct session {
     const struct train_arguments *arguments;
     struct model *model;
     struct tokenizer *tokenizer;
+    struct train_choice choice;
+};
+
+/* One job. */
+struct training {
+    const struct session *session;
+    const struct train_arguments *arguments;
     struct data_set *data;
     struct data_set *validation;
-    struct train_choice choice;
     struct run_config run;
     char checkpoints[4096];
+    char name[4200];        /* before each line on stderr: "berth-exec train: " or, among several, its out */
+    char *json_job;         /* "\"job\":\"OUT\"," among several; owned */
 };
 
 static volatile sig_atomic_t train_stop;
@@ -39,13 +48,21 @@ static int64_t now_ns(void)
 
 static void say(void *listener, const char *text)
 {
-    (void)listener;
-    fprintf(stderr, "berth-exec train: %s\n", text);
+    const struct training *training = listener;
+
+    fprintf(stderr, "%s%s\n", training->name, text);
 }
 
-static void print_json(const struct run_step *step)
+/* A line of stdout begins. */
+static void begin_json(const struct training *training)
 {
-    printf("{\"step\":%lld,\"steps\":%lld,\"epoch\":%d,\"train_loss\":%.9g,\"train_accuracy\":%.9g,\"grad_norm\":%.9g,"
+    printf("{%s", training->json_job != NULL ? training->json_job : "");
+}
+
+static void print_json(const struct training *training, const struct run_step *step)
+{
+    begin_json(training);
+    printf("\"step\":%lld,\"steps\":%lld,\"epoch\":%d,\"train_loss\":%.9g,\"train_accuracy\":%.9g,\"grad_norm\":%.9g,"
            "\"learning_rate\":%.9g,\"tokens\":%lld,\"step_ms\":%.3f",
            (long long)step->step, (long long)step->steps, step->epoch, step->loss, step->accuracy, step->norm, step->rate,
            (long long)step->tokens, (double)step->step_ns / 1e6);
@@ -57,16 +74,23 @@ static void print_json(const struct run_step *step)
     fflush(stdout);
 }
 
+/* Before a line of progress: nothing when there is one job. */
+static const char *among(const struct training *training)
+{
+    return training->json_job != NULL ? training->name : "";
+}
+
 static void show_saved(void *listener, const struct run_saved *saved)
 {
     const struct training *training = listener;
 
     if (training->arguments->json) {
-        printf("{\"checkpoint\":%lld,\"bytes\":%lld,\"ms\":%.3f}\n", (long long)saved->step, (long long)saved->bytes, (double)saved->took_ns / 1e6);
+        begin_json(training);
+        printf("\"checkpoint\":%lld,\"bytes\":%lld,\"ms\":%.3f}\n", (long long)saved->step, (long long)saved->bytes, (double)saved->took_ns / 1e6);
         fflush(stdout);
     }
     if (!training->arguments->quiet)
-        fprintf(stderr, "checkpoint after step %lld: %.2f MB in %.0f ms\n", (long long)saved->step, (double)saved->bytes / 1e6,
+        fprintf(stderr, "%scheckpoint after step %lld: %.2f MB in %.0f ms\n", among(training), (long long)saved->step, (double)saved->bytes / 1e6,
                 (double)saved->took_ns / 1e6);
 }
 
@@ -78,12 +102,12 @@ static void show_step(void *listener, const struct run_step *step)
     char validation[64] = "";
 
     if (training->arguments->json)
-        print_json(step);
+        print_json(training, step);
     if (training->arguments->quiet)
         return;
     if (!isnan(step->valid_loss))
         snprintf(validation, sizeof(validation), "  validation %.4f, %.1f%% %s", step->valid_loss, 100 * step->valid_accuracy, share);
-    fprintf(stderr, "step %lld/%lld  epoch %d  loss %.4f, %.1f%% %s%s  %.0f tokens/s  %lld:%02lld:%02lld left\n", (long long)step->step,
+    fprintf(stderr, "%sstep %lld/%lld  epoch %d  loss %.4f, %.1f%% %s%s  %.0f tokens/s  %lld:%02lld:%02lld left\n", among(training), (long long)step->step,
             (long long)step->steps, step->epoch, step->loss, 100 * step->accuracy, share, validation,
             (double)step->tokens / ((double)(step->step_ns + 1) / 1e9), (long long)(left_s / 3600), (long long)(left_s / 60 % 60),
             (long long)(left_s % 60));
@@ -95,15 +119,18 @@ static void print_end(const struct training *training, const struct run_outcome 
 
     if (training->arguments->json) {
         json_t *end = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:b}", "adapter", out, "recompute",
-                                recompute_name(training->choice.recompute), "steps", (json_int_t)outcome->steps, "best_step",
+                                recompute_name(training->session->choice.recompute), "steps", (json_int_t)outcome->steps, "best_step",
                                 (json_int_t)outcome->best_step, "train_loss", outcome->loss, "train_accuracy", outcome->accuracy,
                                 "stopped_early", (int)outcome->stopped_early);
 
         if (!isnan(outcome->valid_loss))
             json_object_update_new(end, json_pack("{s:f, s:f}", "valid_loss", outcome->valid_loss, "valid_mean_token_accuracy",
                                                   outcome->valid_accuracy));
+        if (training->json_job != NULL)
+            json_object_set_new(end, "job", json_string(out));
         json_dumpf(end, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
         putchar('\n');
+        fflush(stdout);
         json_decref(end);
     }
     if (training->arguments->quiet)
@@ -131,27 +158,28 @@ static void print_begin(const struct training *training)
                               "rank", (json_int_t)settings->rank, "alpha", settings->alpha, "seed", (json_int_t)settings->seed,
                               "tokens", (json_int_t)data->tokens_count, "learned_tokens", (json_int_t)data->targets_count,
                               "mode", settings->mode == MODE_FAST ? "fast" : "exact", "recompute",
-                              recompute_name(training->choice.recompute));
+                              recompute_name(training->session->choice.recompute));
 
     if (settings->method == RUN_DPO)
         json_object_set_new(json_object_get(begin, "begin"), "beta", json_real(settings->beta));
+    if (training->json_job != NULL)
+        json_object_set_new(begin, "job", json_string(arguments->out));
     json_dumpf(begin, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     putchar('\n');
     fflush(stdout);
     json_decref(begin);
 }
 
-static void show_memory(const struct training *training)
+static void show_memory(const struct session *session)
 {
-    const struct train_choice *choice = &training->choice;
+    const struct train_choice *choice = &session->choice;
     const double gib = (double)(INT64_C(1) << 30);
-    const double wanted = (double)(choice->plan.weights_bytes +
-                                   plan_bytes(&choice->plan, choice->recompute, 1, training->arguments->trainer.device == &device_cpu)) / gib;
+    const double wanted = (double)train_bytes(session->arguments, choice, choice->recompute) / gib;
 
     if (!choice->fits)
         fprintf(stderr, "berth-exec train: about %.3g GiB are wanted, the base among them, and there are %.3g; a shorter --context or a lower "
                         "--rank takes less\n", wanted, (double)choice->memory_bytes / gib);
-    if (!training->arguments->quiet)
+    if (!session->arguments->quiet)
         fprintf(stderr, "recompute %s: about %.3g GiB, %.3g of them the base's\n", recompute_name(choice->recompute), wanted,
                 (double)choice->plan.weights_bytes / gib);
 }
@@ -168,15 +196,15 @@ static void show_data(const struct training *training)
     const struct run_settings *settings = &training->run.settings;
 
     if (data->cut > 0)
-        fprintf(stderr, "berth-exec train: %d of %d samples are longer than %lld tokens; their ends, and that they end, are not learned\n",
+        fprintf(stderr, "%s%d of %d samples are longer than %lld tokens; their ends, and that they end, are not learned\n", training->name,
                 data->cut, data->count, (long long)settings->row_tokens);
     if (training->arguments->quiet)
         return;
-    fprintf(stderr, "%d examples, %lld tokens, %lld of them learned", data->examples, (long long)data->tokens_count,
+    fprintf(stderr, "%s%d examples, %lld tokens, %lld of them learned", among(training), data->examples, (long long)data->tokens_count,
             (long long)data->targets_count);
     if (training->validation != NULL)
         fprintf(stderr, "; %d for validation", training->validation->examples);
-    fprintf(stderr, "\n%lld epochs of %lld steps, %lld %s a step; rank %lld, alpha %g, learning rate %.3g%s\n", (long long)settings->epochs,
+    fprintf(stderr, "\n%s%lld epochs of %lld steps, %lld %s a step; rank %lld, alpha %g, learning rate %.3g%s\n", among(training), (long long)settings->epochs,
             (long long)((units_of(training) + settings->batch - 1) / settings->batch), (long long)settings->batch,
             settings->method == RUN_DPO ? "pairs" : "samples", (long long)settings->rank,
             settings->alpha, settings->rate, training->arguments->rate_auto ? ", fitted to the model" : "");
@@ -184,26 +212,17 @@ static void show_data(const struct training *training)
 
 /* --- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static enum status open_tokenizer(struct training *training, struct refusal *refusal)
-{
-    char error[TOKENIZER_ERROR_MAX] = "";
-
-    if (tokenizer_open(training->arguments->model, &training->tokenizer, error) == STATUS_OK)
-        return STATUS_OK;
-    return refuse(refusal, STATUS_INVALID, "%s", error);
-}
-
 static enum status source_of(const struct training *training, struct data_source *ret_source, struct refusal *refusal)
 {
-    const struct model_config *config = &training->model->config;
-    int32_t eos = tokenizer_special(training->tokenizer, TOKENIZER_EOS);
+    const struct model_config *config = &training->session->model->config;
+    int32_t eos = tokenizer_special(training->session->tokenizer, TOKENIZER_EOS);
 
     if (eos == TOKENIZER_NO_ID && config->eos_count > 0)
         eos = config->eos[0];
     if (eos == TOKENIZER_NO_ID)
         return refuse(refusal, STATUS_INVALID, "%s: names no token that ends a text: put eos_token into tokenizer_config.json",
                       training->arguments->model);
-    *ret_source = (struct data_source){.tokenizer = training->tokenizer, .eos = eos, .vocabulary = config->dims.vocabulary,
+    *ret_source = (struct data_source){.tokenizer = training->session->tokenizer, .eos = eos, .vocabulary = config->dims.vocabulary,
                                        .tokens_max = (int32_t)training->run.settings.row_tokens,
                                        .preferences = training->run.settings.method == RUN_DPO};
     return STATUS_OK;
@@ -225,17 +244,6 @@ static enum status open_data(struct training *training, struct refusal *refusal)
     return status;
 }
 
-static enum status choose(struct training *training, struct refusal *refusal)
-{
-    const struct train_arguments *arguments = training->arguments;
-    const struct model *model = training->model;
-    enum status status = train_settings(arguments, &model->config, model->dtype, &training->run.settings, refusal);
-
-    if (status == STATUS_OK)
-        status = train_recompute(arguments, &model->config, model->dtype, &training->run.settings, &training->choice, refusal);
-    return status;
-}
-
 static void set_up(struct training *training)
 {
     const struct train_arguments *arguments = training->arguments;
@@ -246,11 +254,11 @@ static void set_up(struct training *training)
     if (run->settings.batch == 0)
         run->settings.batch = data_batch(units_of(training));
     snprintf(training->checkpoints, sizeof(training->checkpoints), "%.4000s.checkpoints", arguments->out);
-    run->model = training->model;
+    run->model = training->session->model;
     run->data = training->data;
     run->validation = training->validation;
     run->trainer = arguments->trainer;
-    run->trainer.recompute = training->choice.recompute;
+    run->trainer.recompute = training->session->choice.recompute;
     run->base = arguments->model;
     run->out = arguments->out;
     run->checkpoints = arguments->checkpoints != NULL ? arguments->checkpoints : training->checkpoints;
@@ -264,43 +272,130 @@ static void set_up(struct training *training)
     run->said = say;
 }
 
-static enum status open_all(struct training *training, struct refusal *refusal)
+/* False: it has been said why. */
+static bool training_open(struct training *training, const struct session *session, const struct train_arguments *arguments, bool among_others)
 {
-    enum status status = model_open(training->arguments->model, &training->model, refusal);
-
-    if (status == STATUS_OK)
-        status = choose(training, refusal);
-    if (status == STATUS_OK)
-        status = open_tokenizer(training, refusal);
-    return status == STATUS_OK ? open_data(training, refusal) : status;
-}
-
-int train_data(const struct train_arguments *arguments)
-{
-    struct training training = {.arguments = arguments};
-    const struct sigaction action = {.sa_handler = ask_to_stop};
-    struct run_outcome outcome;
+    const struct model *model = session->model;
     struct refusal refusal = {{0}};
     enum status status;
+    char *name;
 
+    *training = (struct training){.session = session, .arguments = arguments};
+    snprintf(training->name, sizeof(training->name), "%.4100s: ", among_others ? arguments->out : "berth-exec train");
+    if (among_others) {
+        json_t *text = json_string(arguments->out);
+        const size_t most = 6 * strlen(arguments->out) + 16;
+
+        name = json_dumps(text, JSON_ENCODE_ANY);
+        training->json_job = malloc(most);
+        check(training->json_job != NULL);
+        snprintf(training->json_job, most, "\"job\":%s,", name != NULL ? name : "null"); /* a name that is no UTF-8 */
+        free(name);
+        json_decref(text);
+    }
+    status = train_settings(arguments, &model->config, model->dtype, &training->run.settings, &refusal);
+    if (status == STATUS_OK)
+        status = open_data(training, &refusal);
+    if (status != STATUS_OK) {
+        say(training, refusal.text);
+        return false;
+    }
+    set_up(training);
+    return true;
+}
+
+static void training_close(struct training *training)
+{
+    data_close(training->data);
+    data_close(training->validation);
+    free(training->json_job);
+}
+
+static enum status session_open(struct session *session, const struct train_arguments *jobs, int32_t count, struct refusal *refusal)
+{
+    const struct train_arguments *arguments = session->arguments;
+    struct run_settings settings;
+    char error[TOKENIZER_ERROR_MAX] = "";
+    enum status status = model_open(arguments->model, &session->model, refusal);
+
+    if (status == STATUS_OK)
+        status = train_settings(train_largest(jobs, count), &session->model->config, session->model->dtype, &settings, refusal);
+    if (status == STATUS_OK)
+        status = train_recompute(arguments, &session->model->config, session->model->dtype, &settings, count, &session->choice, refusal);
+    if (status == STATUS_OK && tokenizer_open(arguments->model, &session->tokenizer, error) != STATUS_OK)
+        status = refuse(refusal, STATUS_INVALID, "%s", error);
+    return status;
+}
+
+/* --- training --------------------------------------------------------------------------------------------------------------- */
+
+/* The exit code that the worst of them makes. */
+static int finish(const struct training *training, const struct run_result *result)
+{
+    if (result->status == STATUS_OK) {
+        print_end(training, &result->outcome);
+        return EXIT_OK;
+    }
+    say((void *)(uintptr_t)training, result->refusal.text);
+    return result->status == STATUS_END ? EXIT_STOPPED : EXIT_FAILED;
+}
+
+/* Those that have opened; the others have been told why not. */
+static int train_opened(const struct session *session, struct training *trainings, int32_t count)
+{
+    struct run_config *configs = calloc((size_t)count, sizeof(*configs));
+    struct run_result *results = calloc((size_t)count, sizeof(*results));
+    int worst = EXIT_OK;
+
+    check(configs != NULL && results != NULL);
+    for (int32_t i = 0; i < count; i++) {
+        configs[i] = trainings[i].run;
+        show_data(&trainings[i]);
+    }
+    show_memory(session);
+    for (int32_t i = 0; i < count && session->arguments->json; i++)
+        print_begin(&trainings[i]);
+    run_train_all(configs, count, results);
+    for (int32_t i = 0; i < count; i++) {
+        const int code = finish(&trainings[i], &results[i]);
+
+        worst = worst == EXIT_FAILED || code == EXIT_OK ? worst : code;
+    }
+    free(configs);
+    free(results);
+    return worst;
+}
+
+int train_data(const struct train_arguments *arguments, const struct train_arguments *jobs, int32_t count)
+{
+    const struct sigaction action = {.sa_handler = ask_to_stop};
+    struct session session = {.arguments = arguments};
+    struct training *trainings = calloc((size_t)count, sizeof(*trainings));
+    struct refusal refusal = {{0}};
+    int32_t opened = 0;
+    int code = EXIT_FAILED;
+
+    check(trainings != NULL);
+    train_stop = 0;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    status = open_all(&training, &refusal);
-    if (status == STATUS_OK) {
-        set_up(&training);
-        show_data(&training);
-        show_memory(&training);
-        if (arguments->json)
-            print_begin(&training);
-        status = run_train(&training.run, &outcome, &refusal);
-    }
-    if (status == STATUS_OK)
-        print_end(&training, &outcome);
-    else
+    if (session_open(&session, jobs, count, &refusal) == STATUS_OK) {
+        for (int32_t i = 0; i < count; i++) {
+            if (training_open(&trainings[opened], &session, &jobs[i], arguments->jobs != NULL))
+                opened++;
+            else
+                training_close(&trainings[opened]);
+        }
+        code = opened > 0 ? train_opened(&session, trainings, opened) : EXIT_FAILED;
+        if (opened < count)
+            code = EXIT_FAILED;
+    } else {
         fprintf(stderr, "berth-exec train: %s\n", refusal.text);
-    data_close(training.data);
-    data_close(training.validation);
-    tokenizer_close(training.tokenizer);
-    model_close(training.model);
-    return status == STATUS_OK ? EXIT_OK : status == STATUS_END ? EXIT_STOPPED : EXIT_FAILED;
+    }
+    for (int32_t i = 0; i < opened; i++)
+        training_close(&trainings[i]);
+    free(trainings);
+    tokenizer_close(session.tokenizer);
+    model_close(session.model);
+    return code;
 }

@@ -9,7 +9,7 @@
 
 #define ROW_TOKENS 2048
 #define GIB ((double)(INT64_C(1) << 30))
-static const int32_t shown_jobs[] = {1, 2, 4, 8};
+static const int32_t shown_processes[] = {1, 2, 4, 8};
 
 /* --- what there is ---------------------------------------------------------------------------------------------------------- */
 
@@ -86,22 +86,38 @@ enum status train_settings(const struct train_arguments *arguments, const struct
     return choose_rate(arguments, model, &ret_settings->rate, refusal);
 }
 
+const struct train_arguments *train_largest(const struct train_arguments *jobs, int32_t count)
+{
+    const struct train_arguments *largest = &jobs[0];
+
+    for (int32_t i = 1; i < count; i++)
+        if (jobs[i].settings.rank > largest->settings.rank)
+            largest = &jobs[i];
+    return largest;
+}
+
+int64_t train_bytes(const struct train_arguments *arguments, const struct train_choice *choice, enum recompute recompute)
+{
+    return choice->plan.weights_bytes + plan_bytes(&choice->plan, recompute, choice->jobs, on_host(arguments));
+}
+
 enum status train_recompute(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
-                            const struct run_settings *settings, struct train_choice *ret_choice, struct refusal *refusal)
+                            const struct run_settings *settings, int32_t jobs, struct train_choice *ret_choice, struct refusal *refusal)
 {
     struct trainer_config limits = arguments->trainer;
-    struct train_choice choice = {.recompute = arguments->trainer.recompute, .memory_bytes = memory_of(arguments)};
+    struct train_choice choice = {.jobs = jobs, .recompute = arguments->trainer.recompute, .memory_bytes = memory_of(arguments)};
     enum status status;
 
-    run_limits(settings, 1, &limits);
+    run_limits(settings, jobs, &limits);
+    choice.pass_tokens = limits.rows_max;
     status = plan_make(model, dtype, &limits, (int32_t)settings->rank, (int32_t)arguments->tp, &choice.plan, refusal);
     if (status != STATUS_OK)
         return status;
     choice.known = choice.memory_bytes > 0;
-    choice.fits = !choice.known || plan_choose(&choice.plan, 1, on_host(arguments), choice.memory_bytes, &choice.recompute);
+    choice.fits = !choice.known || plan_choose(&choice.plan, jobs, on_host(arguments), choice.memory_bytes, &choice.recompute);
     if (arguments->recompute_chosen) {
         choice.recompute = arguments->trainer.recompute;
-        choice.fits = !choice.known || choice.plan.weights_bytes + plan_bytes(&choice.plan, choice.recompute, 1, on_host(arguments)) <= choice.memory_bytes;
+        choice.fits = !choice.known || train_bytes(arguments, &choice, choice.recompute) <= choice.memory_bytes;
     }
     *ret_choice = choice;
     return STATUS_OK;
@@ -117,13 +133,13 @@ static int64_t scratch_bytes(const struct training_memory *memory)
 static json_t *level_json(const struct train_arguments *arguments, const struct train_choice *choice, enum recompute level)
 {
     const struct plan *plan = &choice->plan;
-    const int64_t job = plan_bytes(plan, level, 1, on_host(arguments));
+    const int64_t total = train_bytes(arguments, choice, level);
     json_t *each = json_pack("{s:s, s:I, s:I, s:I}", "recompute", recompute_name(level), "activations_bytes",
-                             (json_int_t)(plan->memory[level].stream + plan->memory[level].kept), "job_bytes", (json_int_t)job,
-                             "total_bytes", (json_int_t)(plan->weights_bytes + job));
+                             (json_int_t)(plan->memory[level].stream + plan->memory[level].kept), "process_bytes",
+                             (json_int_t)(total - plan->weights_bytes), "total_bytes", (json_int_t)total);
 
     if (choice->known)
-        json_object_set_new(each, "fits", json_boolean(plan->weights_bytes + job <= choice->memory_bytes));
+        json_object_set_new(each, "fits", json_boolean(total <= choice->memory_bytes));
     return each;
 }
 
@@ -131,26 +147,27 @@ static void print_plan_json(const struct train_arguments *arguments, const struc
 {
     const struct plan *plan = &choice->plan;
     const struct training_memory *memory = &plan->memory[choice->recompute];
+    const int64_t process = train_bytes(arguments, choice, choice->recompute) - plan->weights_bytes;
     json_t *levels = json_array();
-    json_t *jobs = json_array();
+    json_t *processes = json_array();
     json_t *all;
 
     for (enum recompute level = 0; level < RECOMPUTE_COUNT; level++)
         json_array_append_new(levels, level_json(arguments, choice, level));
-    for (size_t i = 0; i < ARRAY_COUNT(shown_jobs); i++)
-        json_array_append_new(jobs, json_pack("{s:i, s:I}", "jobs", shown_jobs[i], "bytes",
-                                              (json_int_t)(plan->weights_bytes + shown_jobs[i] * plan_bytes(plan, choice->recompute, 1,
-                                                                                                           on_host(arguments)))));
-    all = json_pack("{s:s, s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:o, s:o}",
+    for (size_t i = 0; i < ARRAY_COUNT(shown_processes); i++)
+        json_array_append_new(processes, json_pack("{s:i, s:I}", "processes", shown_processes[i], "bytes",
+                                                   (json_int_t)(plan->weights_bytes + shown_processes[i] * process)));
+    all = json_pack("{s:s, s:s, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:b, s:o, s:o}",
                     "model", arguments->model, "mode", settings->mode == MODE_FAST ? "fast" : "exact",
                     "context", (json_int_t)settings->row_tokens, "rank", (json_int_t)settings->rank, "tp", (int)arguments->tp,
+                    "jobs", (int)choice->jobs, "pass_tokens", (int)choice->pass_tokens,
                     "adapter_parameters", (json_int_t)plan->parameters, "weights_bytes", (json_int_t)plan->weights_bytes,
                     "adapter_bytes", (json_int_t)(plan->job_bytes / 4), "gradients_bytes", (json_int_t)(plan->job_bytes / 4),
                     "moments_bytes", (json_int_t)(plan->job_bytes / 2), "packed_bytes", (json_int_t)memory->adapters,
                     "host_bytes", (json_int_t)plan->host_bytes, "logits_bytes", (json_int_t)memory->head,
                     "scratch_bytes", (json_int_t)scratch_bytes(memory), "stream_bytes", (json_int_t)memory->stream,
                     "stream_bytes_per_token_layer", (json_int_t)plan->stream_bytes, "recompute", recompute_name(choice->recompute),
-                    "fits", (int)choice->fits, "levels", levels, "shared_base", jobs);
+                    "fits", (int)choice->fits, "levels", levels, "shared_base", processes);
     if (choice->known)
         json_object_set_new(all, "memory_bytes", json_integer(choice->memory_bytes));
     else
@@ -168,13 +185,13 @@ static void line(const char *about, int64_t bytes)
 static void print_level(const struct train_arguments *arguments, const struct train_choice *choice, enum recompute level)
 {
     const struct plan *plan = &choice->plan;
-    const int64_t job = plan_bytes(plan, level, 1, on_host(arguments));
+    const int64_t process = train_bytes(arguments, choice, level) - plan->weights_bytes;
 
-    printf("  %-10s %12.3f %10.3f", recompute_name(level), (double)plan->memory[level].kept / GIB, (double)job / GIB);
-    for (size_t i = 0; i < ARRAY_COUNT(shown_jobs); i++)
-        printf(" %10.3f", (double)(plan->weights_bytes + shown_jobs[i] * job) / GIB);
+    printf("  %-10s %12.3f %10.3f", recompute_name(level), (double)plan->memory[level].kept / GIB, (double)process / GIB);
+    for (size_t i = 0; i < ARRAY_COUNT(shown_processes); i++)
+        printf(" %10.3f", (double)(plan->weights_bytes + shown_processes[i] * process) / GIB);
     if (choice->known)
-        printf("  %s", plan->weights_bytes + job > choice->memory_bytes ? "does not fit" : "fits");
+        printf("  %s", plan->weights_bytes + process > choice->memory_bytes ? "does not fit" : "fits");
     printf("%s\n", level == choice->recompute && choice->fits ? ", taken" : "");
 }
 
@@ -187,24 +204,25 @@ static void print_plan(const struct train_arguments *arguments, const struct run
 
     printf("%s: %.3g billion weights, %d layers, %s mode; adapters of rank %lld in all linear layers, %lld numbers; passes of %lld tokens\n",
            arguments->model, (double)model_parameters(model) / 1e9, model->dims.layers, settings->mode == MODE_FAST ? "fast" : "exact",
-           (long long)settings->rank, (long long)plan->parameters, (long long)settings->row_tokens);
+           (long long)settings->rank, (long long)plan->parameters, (long long)choice->pass_tokens);
     if (arguments->tp > 1)
         printf("on each of %d devices, GiB:\n", (int)arguments->tp);
     else
         printf("GiB:\n");
-    line("N, the base's weights, once for all jobs", plan->weights_bytes);
+    line("N, the base's weights, once however many processes share it", plan->weights_bytes);
     line("a job's adapter, f32", plan->job_bytes / 4);
     line("  its gradients, f32", plan->job_bytes / 4);
     line("  two moments of AdamW, f32", plan->job_bytes / 2);
-    line("  packed for the way forward", (int64_t)memory->adapters);
+    line("  packed for the way forward", (int64_t)memory->adapters / choice->jobs);
     line("  copies in host memory, for checkpoints", plan->host_bytes);
     line("logits and their gradients, a piece of a pass at a time", (int64_t)memory->head);
     line("scratch: one layer's gradients, the batch", scratch_bytes(memory));
     snprintf(about, sizeof(about), "residual stream, f32: %lld bytes a token and layer", (long long)plan->stream_bytes);
     line(about, (int64_t)memory->stream);
-    printf("  %-10s %12s %10s", "recompute", "layers keep", "a job: x");
-    for (size_t i = 0; i < ARRAY_COUNT(shown_jobs); i++)
-        printf("   N + %d x ", shown_jobs[i]);
+    snprintf(about, sizeof(about), "%d job%s: x", (int)choice->jobs, choice->jobs == 1 ? "" : "s");
+    printf("  %-10s %12s %10s", "recompute", "layers keep", about);
+    for (size_t i = 0; i < ARRAY_COUNT(shown_processes); i++)
+        printf("   N + %d x ", shown_processes[i]);
     putchar('\n');
     for (enum recompute level = 0; level < RECOMPUTE_COUNT; level++)
         print_level(arguments, choice, level);
@@ -215,7 +233,7 @@ static void print_plan(const struct train_arguments *arguments, const struct run
         printf("how much memory there is, is not known here; --memory-gib says it\n");
 }
 
-int train_plan(const struct train_arguments *arguments)
+int train_plan(const struct train_arguments *arguments, const struct train_arguments *jobs, int32_t count)
 {
     struct refusal refusal = {{0}};
     struct model_config model;
@@ -224,9 +242,9 @@ int train_plan(const struct train_arguments *arguments)
     enum status status = model_config_read(arguments->model, &model, &refusal);
 
     if (status == STATUS_OK)
-        status = train_settings(arguments, &model, model.dtype, &settings, &refusal);
+        status = train_settings(train_largest(jobs, count), &model, model.dtype, &settings, &refusal);
     if (status == STATUS_OK)
-        status = train_recompute(arguments, &model, model.dtype, &settings, &choice, &refusal);
+        status = train_recompute(arguments, &model, model.dtype, &settings, count, &choice, &refusal);
     if (status != STATUS_OK) {
         fprintf(stderr, "berth-exec train: %s\n", refusal.text);
         return EXIT_FAILED;

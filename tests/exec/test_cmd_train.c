@@ -1,6 +1,7 @@
 /* The verb from arguments to exit code, in this process: its files are part of the program, not of a library. */
 #include "cmd_train.c"
 #include "cmd_train_data.c"
+#include "cmd_train_jobs.c"
 #include "cmd_train_plan.c"
 #include "cmd_train_reference.c"
 
@@ -284,6 +285,101 @@ static void a_learning_rate_is_given_or_fitted(void **state)
     assert_true(rate_of(FAMILY_MISTRAL, "auto", "1") < 0);
 }
 
+static void expect_same_file(struct scratch *scratch, const char *a, const char *b, const char *name)
+{
+    const char *const folders[2] = {a, b};
+    void *data[2];
+    int64_t bytes[2];
+    struct refusal refusal;
+
+    for (int i = 0; i < 2; i++) {
+        char path[600];
+
+        snprintf(path, sizeof(path), "%s/%s/%s", scratch->path, folders[i], name);
+        if (file_read(AT_FDCWD, path, path, 1 << 24, &data[i], &bytes[i], &refusal) != STATUS_OK)
+            fail_msg("%s", refusal.text);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(data[0], data[1], (size_t)bytes[0]);
+    free(data[0]);
+    free(data[1]);
+}
+
+/* A job that cannot begin ends alone; its name and its line of stdout are its own. */
+static void jobs_of_a_file_train_together(void **state)
+{
+    struct scratch scratch;
+    struct model_config config = tiny_config(FAMILY_LLAMA);
+    static char text[1 << 16];
+    char jobs[4096];
+    const char *base;
+    const char *data;
+    const char *file;
+
+    (void)state;
+    scratch_begin(&scratch);
+    tiny_model(scratch_folder(&scratch, "base"), &config, 1, DTYPE_F32);
+    scratch_text(&scratch, "pairs.jsonl", "{\"prompt\": \"One\", \"completion\": \" two\"}\n{\"prompt\": \"Two\", \"completion\": \" three\"}\n");
+    base = strdup(scratch_at(&scratch, "base"));
+    data = strdup(scratch_at(&scratch, "pairs.jsonl"));
+    file = strdup(scratch_at(&scratch, "jobs.jsonl"));
+    snprintf(jobs, sizeof(jobs),
+             "{\"out\": \"%s/a\", \"rank\": 3, \"validation\": \"%s\"}\n\n"
+             "{\"out\": \"%s/b\", \"learning_rate\": 0.01, \"seed\": 5, \"epochs\": 2, \"batch_size\": \"2\"}\n"
+             "{\"out\": \"%s/c\", \"data\": \"%s/nothing\"}\n", scratch.path, data, scratch.path, scratch.path, scratch.path);
+    scratch_text(&scratch, "jobs.jsonl", jobs);
+    assert_int_equal(RUN_ASIDE(text, "--model", base, "--data", data, "--jobs", file, "--epochs", "3", "--json", "--quiet", "--device", "cpu"),
+                     EXIT_FAILED);
+    snprintf(jobs, sizeof(jobs), "{\"job\":\"%s/a\",\"step\":6,\"steps\":6,", scratch.path);
+    assert_non_null(strstr(text, jobs));
+    snprintf(jobs, sizeof(jobs), "{\"job\":\"%s/b\",\"step\":2,\"steps\":2,", scratch.path);
+    assert_non_null(strstr(text, jobs));
+    assert_false(is_there(&scratch, "c"));
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "a1"), "--epochs", "3", "--rank", "3", "--validation", data,
+                         "--device", "cpu"), EXIT_OK);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "b1"), "--epochs", "2", "--learning-rate", "0.01",
+                         "--seed", "5", "--batch-size", "2", "--device", "cpu"), EXIT_OK);
+    expect_same_file(&scratch, "a", "a1", "adapter_model.safetensors");
+    expect_same_file(&scratch, "a", "a1", "results.csv");
+    expect_same_file(&scratch, "b", "b1", "adapter_model.safetensors");
+    expect_same_file(&scratch, "b", "b1", "results.csv");
+    assert_int_equal(RUN_ASIDE(text, "--model", base, "--data", data, "--jobs", file, "--dry-run", "--json"), EXIT_OK);
+    assert_non_null(strstr(text, "\"jobs\":3,"));
+    assert_int_equal(RUN("--model", base, "--data", data, "--jobs", file, "--out", "x"), EXIT_USAGE);
+    free((void *)(uintptr_t)base);
+    free((void *)(uintptr_t)data);
+    free((void *)(uintptr_t)file);
+    scratch_end(&scratch);
+}
+
+static void a_file_of_jobs_is_read_with_care(void **state)
+{
+    static const char *const bad[] = {"", "\n\n", "nonsense\n", "[1]\n", "{\"data\": \"x\"}\n", "{\"data\": \"x\", \"out\": \"y\", \"rnak\": 3}\n",
+                                      "{\"data\": \"x\", \"out\": \"y\", \"rank\": 0}\n", "{\"data\": \"x\", \"out\": \"y\", \"rank\": [1]}\n",
+                                      "{\"data\": \"x\", \"out\": \"y\", \"context\": 64}\n", "{\"data\": \"x\", \"out\": \"y\", \"out\": \"z\"}\n",
+                                      "{\"data\": \"x\", \"out\": \"y\"}\n{\"data\": \"z\", \"out\": \"y\"}\n",
+                                      "{\"data\": \"x\", \"out\": \"y\", \"validation\": \"v\", \"validation_split\": 10}\n"};
+    struct scratch scratch;
+    const char *file;
+    char many[RUNS_MAX * 64 + 64] = "";
+
+    (void)state;
+    scratch_begin(&scratch);
+    file = strdup(scratch_at(&scratch, "jobs.jsonl"));
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        scratch_text(&scratch, "jobs.jsonl", bad[i]);
+        if (RUN("--model", "nowhere", "--jobs", file, "--dry-run") != EXIT_FAILED)
+            fail_msg("%s was taken", bad[i]);
+    }
+    for (int i = 0; i <= RUNS_MAX; i++)
+        snprintf(many + strlen(many), 64, "{\"data\": \"x\", \"out\": \"%d\"}\n", i);
+    scratch_text(&scratch, "jobs.jsonl", many);
+    assert_int_equal(RUN("--model", "nowhere", "--jobs", file), EXIT_FAILED);
+    assert_int_equal(RUN("--model", "nowhere", "--jobs", "nothing"), EXIT_FAILED);
+    free((void *)(uintptr_t)file);
+    scratch_end(&scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +388,8 @@ int main(void)
         cmocka_unit_test(a_plan_needs_a_config_alone),
         cmocka_unit_test(memory_chooses_the_level_and_no_bit_changes),
         cmocka_unit_test(an_adapter_is_learned_from_a_file),
+        cmocka_unit_test(jobs_of_a_file_train_together),
+        cmocka_unit_test(a_file_of_jobs_is_read_with_care),
         cmocka_unit_test(preferences_are_learned_from_a_file),
         cmocka_unit_test(a_learning_rate_is_given_or_fitted),
     };

@@ -160,11 +160,11 @@ static double planned_kb(const struct world *world)
     struct process process = process_begin(arguments);
     char text[4096] = "";
     const ssize_t bytes = read(process.out, text, sizeof(text) - 1);
-    const char *at = bytes > 0 ? strstr(text, "\"job_bytes\":") : NULL;
+    const char *at = bytes > 0 ? strstr(text, "\"process_bytes\":") : NULL;
     double kb = 0;
 
     if (at != NULL)
-        kb = strtod(at + strlen("\"job_bytes\":"), NULL) / 1024;
+        kb = strtod(at + strlen("\"process_bytes\":"), NULL) / 1024;
     assert_int_equal(process_end(&process), 0);
     return kb;
 }

@@ -56,7 +56,7 @@ static void name_all(struct together *together, const char *name)
 {
     for (int i = 0; i < RUNS; i++) {
         snprintf(together->out[i], sizeof(together->out[i]), "%s/%s%d", together->world->scratch.path, name, i);
-        snprintf(together->checkpoints[i], sizeof(together->checkpoints[i]), "%s.checkpoints", together->out[i]);
+        snprintf(together->checkpoints[i], sizeof(together->checkpoints[i]), "%s/%s%d.checkpoints", together->world->scratch.path, name, i);
     }
 }
 
