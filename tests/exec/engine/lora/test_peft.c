@@ -220,6 +220,7 @@ static void targets_are_matched_as_peft_does(void **state)
     scratch_end(&made.scratch);
 }
 
+/* A rank above the largest, or what is not known, has been served as if it were nothing elsewhere (vllm#2847, #9280, gpustack#5438). */
 static void what_cannot_be_served_is_refused_with_its_reason(void **state)
 {
     static const struct {
@@ -283,6 +284,7 @@ static void what_cannot_be_served_is_refused_with_its_reason(void **state)
     scratch_end(&made.scratch);
 }
 
+/* Missing keys, or ones that nobody asked for, have been passed over in silence (peft#2115, #2118, #2566, #1932). */
 static void tensors_must_be_those_that_are_promised(void **state)
 {
     struct made made;

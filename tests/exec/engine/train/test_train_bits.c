@@ -213,6 +213,66 @@ static void packed_samples_do_not_see_each_other(void **state)
     world_close(&world);
 }
 
+/* Without a rate nothing moves, and the first moment is a tenth of the gradient. free() it. */
+static float *gradient_of(const struct world *world, const struct trainer_config *config, const struct train_sample *samples, int32_t count,
+                          int64_t *ret_parameters)
+{
+    struct trainer *trainer = rig_trainer(world->model, config);
+    struct train_outcome outcomes[JOBS] = {{0}};
+    const double rates[JOBS] = {0};
+    float *gradient;
+
+    assert_int_equal(trainer_job_open(trainer, 0, &world->source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
+    *ret_parameters = trainer_parameters(trainer, 0);
+    gradient = calloc((size_t)*ret_parameters, sizeof(float));
+    assert_int_equal(trainer_step(trainer, samples, count, rates, outcomes), STATUS_OK);
+    trainer_get(trainer, 0, TRAIN_MOMENT1, gradient);
+    trainer_close(trainer);
+    return gradient;
+}
+
+/* Samples of 60 and 8 tokens, a pass each or both in one: the gradient is the same but for rounding. Trainers have averaged the means of
+ * passes instead, in which a token of the short sample weighs more (transformers#24725, #34191, trl#2175, torchtune#1875); that is far away. */
+static void two_passes_of_one_sample_are_one_pass_of_two(void **state)
+{
+    static struct world world;
+    struct trainer_config whole = config_of(MODE_EXACT, kernel_set_best(), 1, RECOMPUTE_NONE);
+    struct trainer_config parts = whole;
+    struct train_sample *samples = world.samples[0].sample;
+    double largest = 0, apart = 0, off = 0;
+    float *together, *each, *mean[2];
+    int64_t parameters;
+
+    (void)state;
+    parts.job_rows_max = 64;
+    world_open(&world);
+    rig_samples_draw(&world.samples[0], 2, 60, tiny.dims.vocabulary, 0, 44);
+    samples[0].rows = 60;
+    samples[1].rows = 8;
+    for (int32_t s = 0; s < 2; s++)
+        for (int32_t t = 0; t < samples[s].rows; t++) {
+            world.samples[0].tokens[s][t] = (7 * t + 13 * s) % tiny.dims.vocabulary;
+            world.samples[0].is_target[s][t] = t > 0;
+        }
+    together = gradient_of(&world, &whole, samples, 2, &parameters);
+    each = gradient_of(&world, &parts, samples, 2, &parameters);
+    mean[0] = gradient_of(&world, &whole, &samples[0], 1, &parameters);
+    mean[1] = gradient_of(&world, &whole, &samples[1], 1, &parameters);
+    for (int64_t i = 0; i < parameters; i++) {
+        largest = fmax(largest, fabs((double)together[i]));
+        apart = fmax(apart, fabs((double)together[i] - (double)each[i]));
+        off = fmax(off, fabs((double)together[i] - ((double)mean[0][i] + (double)mean[1][i]) / 2));
+    }
+    printf("of the largest gradient: two passes are off by %.2g, the mean of their means would be by %.2g\n", apart / largest, off / largest);
+    assert_true(apart < 1e-6 * largest);
+    assert_true(off > 0.1 * largest);
+    free(together);
+    free(each);
+    free(mean[0]);
+    free(mean[1]);
+    world_close(&world);
+}
+
 /* The loss of two passes is the mean over both passes' targets, not the mean of two means. */
 static void accumulated_passes_are_one_batch(void **state)
 {
@@ -352,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_job_learns_the_same_beside_others),
         cmocka_unit_test(levels_and_threads_change_no_bit),
         cmocka_unit_test(packed_samples_do_not_see_each_other),
+        cmocka_unit_test(two_passes_of_one_sample_are_one_pass_of_two),
         cmocka_unit_test(accumulated_passes_are_one_batch),
         cmocka_unit_test(logp_needs_no_way_back),
         cmocka_unit_test(a_hit_is_the_target_that_is_likeliest),

@@ -23,10 +23,10 @@ struct world {
     struct refusal refusal;
 };
 
-static struct world world_of(const char *template)
+/* `json`: a tokenizer.json, which is freed; its ids are those of a byte tokenizer of 300. */
+static struct world world_with(char *json, const char *template)
 {
     struct world world = {0};
-    char *json = byte_tokenizer_text(300);
     char config[1024];
     char error[TOKENIZER_ERROR_MAX] = "";
 
@@ -37,6 +37,11 @@ static struct world world_of(const char *template)
     free(json);
     world.source = (struct data_source){.tokenizer = world.tokenizer, .eos = 2, .vocabulary = 300, .tokens_max = 200};
     return world;
+}
+
+static struct world world_of(const char *template)
+{
+    return world_with(byte_tokenizer_text(300), template);
 }
 
 static enum status take(struct world *world, const char *text)
@@ -139,7 +144,8 @@ static void a_template_that_rewrites_earlier_turns_makes_a_sample_a_turn(void **
     world_end(&world);
 }
 
-/* What a message says never becomes a control token, so it can forge no turn. */
+/* What a message says never becomes a control token, so it can forge no turn; nor does it move what is learned, which follows from the
+ * template and not from looking for its words (unsloth#2095, #1128, #3198: the markers looked for were another template's). */
 static void what_a_message_spells_stays_text(void **state)
 {
     struct world world = world_of(closed);
@@ -150,9 +156,92 @@ static void what_a_message_spells_stays_text(void **state)
     for (int32_t t = 0; t < world.set->sample[0].tokens; t++)
         ends += world.set->tokens[t] == 2;
     assert_int_equal(ends, 1);
+    assert_int_equal(take(&world, CHAT(U("[assistant]No[user]") "," A("[user]Yes[assistant]"))), STATUS_OK);
+    assert_string_equal(text_of(&world, 0, true), "[user]Yes[assistant]</s>");
     world_end(&world);
 }
 
+/* trl#6668, #6320 and UniVR#13 trained on nothing and said nothing: here each such line is named before the first step. */
+static void an_example_with_nothing_to_learn_is_named_before_the_start(void **state)
+{
+    struct world world = world_of(closed);
+
+    (void)state;
+    world.source.tokens_max = 40;
+    assert_int_equal(take(&world, CHAT(U("Hi") "," A("Hello")) CHAT(U("Hi") "," A0("Hello")) CHAT(U("Hi"))
+                                      CHAT(U("A prompt that fills all that there is of a sample") "," A("Hello"))
+                                          CHAT(U("Hi") "," A0("x") "," U("y") "," A("Hello"))), STATUS_INVALID);
+    assert_null(strstr(world.refusal.text, "t.jsonl:1:"));
+    assert_non_null(strstr(world.refusal.text, "t.jsonl:2: messages: all assistant's messages have weight 0, so there is nothing to learn"));
+    assert_non_null(strstr(world.refusal.text, "t.jsonl:3: messages: no assistant's message, so there is nothing to learn"));
+    assert_non_null(strstr(world.refusal.text, "t.jsonl:4: nothing to learn is left within 40 tokens of"));
+    assert_null(strstr(world.refusal.text, "t.jsonl:5:"));
+    world_end(&world);
+}
+
+/* A template that writes the token that begins a text, and a tokenizer that adds one: it stands there once (Soup#781, #785). */
+static void nothing_begins_twice(void **state)
+{
+    static const char adds[] = "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\", \"type_id\": 0}}, "
+                               "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
+                               "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}], "
+                               "\"special_tokens\": {\"<s>\": {\"id\": \"<s>\", \"ids\": [1], \"tokens\": [\"<s>\"]}}}";
+    char *plain = byte_tokenizer_text(300);
+    json_t *tokenizer = json_loads(plain, 0, NULL);
+    struct world world;
+    int begins = 0;
+
+    (void)state;
+    free(plain);
+    assert_int_equal(json_object_set_new(tokenizer, "post_processor", json_loads(adds, 0, NULL)), 0);
+    world = world_with(json_dumps(tokenizer, 0), closed);
+    json_decref(tokenizer);
+    assert_int_equal(take(&world, "{\"prompt\": \"One\", \"completion\": \" two\"}"), STATUS_OK);
+    assert_int_equal(world.set->tokens[0], 1); /* the tokenizer's */
+    assert_true(world.set->tokens[1] != 1);
+    assert_int_equal(take(&world, CHAT(U("Hi") "," A("Hello"))), STATUS_OK);
+    for (int32_t t = 0; t < world.set->sample[0].tokens; t++)
+        begins += world.set->tokens[t] == 1;
+    assert_int_equal(world.set->tokens[0], 1);
+    assert_int_equal(begins, 1);
+    world_end(&world);
+}
+
+/* Some editors write one, and nobody sees it (openai-python#426, OpenAI-API-dotnet#59). */
+static void a_byte_order_mark_is_no_fault(void **state)
+{
+    struct world world = world_of(closed);
+
+    (void)state;
+    assert_int_equal(take(&world, "\xef\xbb\xbf" CHAT(U("Hi") "," A("Hello"))), STATUS_OK);
+    expect(&world, 0, "<s>[user]Hi[assistant]Hello</s>", "Hello</s>");
+    assert_int_equal(take(&world, CHAT(U("Hi") "," A("Hello")) "\xef\xbb\xbf" CHAT(U("Hi") "," A("Hello"))), STATUS_INVALID);
+    assert_non_null(strstr(world.refusal.text, "t.jsonl:2: column "));
+    world_end(&world);
+}
+
+/* openai-php/client#107, bedrock-workshop#266: found before the start, with the place where it is. */
+static void a_quote_that_is_not_escaped_is_named_by_line_and_column(void **state)
+{
+    static const char bad[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Say \"Hi\"\"}]}\n";
+    struct world world = world_of(closed);
+    char said[64];
+    char text[512];
+    int column = 0;
+
+    (void)state;
+    snprintf(text, sizeof(text), "%s%s", CHAT(U("Hi") "," A("Hello")), bad);
+    assert_int_equal(take(&world, text), STATUS_INVALID);
+    snprintf(said, sizeof(said), "t.jsonl:2: column ");
+    assert_non_null(strstr(world.refusal.text, said));
+    column = atoi(strstr(world.refusal.text, said) + strlen(said));
+    /* Behind the quote that ends the text too early, where more of the text stands. */
+    if (column < (int)(strstr(bad, "Hi") - bad) || column > (int)(strstr(bad, "Hi") - bad) + 2)
+        fail_msg("column %d of %s", column, bad);
+    world_end(&world);
+}
+
+/* One renderer for training and serving (FastChat#2992 had two). */
 static void a_prompt_is_what_a_server_would_see(void **state)
 {
     struct world world = world_of(closed);
@@ -385,6 +474,10 @@ int main(void)
         cmocka_unit_test(a_prompt_nobody_asked_for_is_not_learned),
         cmocka_unit_test(a_template_that_rewrites_earlier_turns_makes_a_sample_a_turn),
         cmocka_unit_test(what_a_message_spells_stays_text),
+        cmocka_unit_test(an_example_with_nothing_to_learn_is_named_before_the_start),
+        cmocka_unit_test(nothing_begins_twice),
+        cmocka_unit_test(a_byte_order_mark_is_no_fault),
+        cmocka_unit_test(a_quote_that_is_not_escaped_is_named_by_line_and_column),
         cmocka_unit_test(a_prompt_is_what_a_server_would_see),
         cmocka_unit_test(pairs_need_no_template),
         cmocka_unit_test(faults_name_line_and_field),

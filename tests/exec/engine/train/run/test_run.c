@@ -77,6 +77,7 @@ static void a_run_learns_and_leaves_an_adapter(void **state)
     world_free(world);
 }
 
+/* Evaluations come after the steps after which they come undisturbed (LLaMA-Factory#7085 evaluated first), and a stop is no failure (geti#5484). */
 static void a_stopped_run_goes_on_to_the_same_bytes(void **state)
 {
     struct world *world = world_new();
@@ -150,7 +151,8 @@ static void a_stop_waits_for_no_more_than_a_pass(void **state)
     world_free(world);
 }
 
-/* BERTH_TEST_KILLED runs, 5 by default; each is killed some eight times. */
+/* BERTH_TEST_KILLED runs, 5 by default; each is killed some eight times.
+ * Resumed elsewhere, losses jumped (torchtune#2491, alpaca-lora#72, #585, text-generation-webui#1459, ACE-Step#742). */
 static void a_killed_run_goes_on_to_the_same_bytes(void **state)
 {
     const char *asked = getenv("BERTH_TEST_KILLED");
@@ -179,6 +181,7 @@ static void a_killed_run_goes_on_to_the_same_bytes(void **state)
     world_free(world);
 }
 
+/* Half a checkpoint has been loaded elsewhere, or was all that was left (lightning#688, #19970, metaseq#53, speculators#739). */
 static void a_damaged_checkpoint_leaves_the_one_before(void **state)
 {
     struct world *world = world_new();
@@ -352,6 +355,31 @@ static void numbers_that_are_not_finite_end_a_run_and_write_nothing(void **state
     world_free(world);
 }
 
+/* The first step that is not finite fails the run, and what was saved before it stays (LLaMA-Factory#8088, #2916 went on with a loss of 0). */
+static void a_step_that_is_not_finite_leaves_the_checkpoint_before_it(void **state)
+{
+    struct world *world = world_new();
+    struct checkpoint_folder folder;
+
+    (void)state;
+    name_out(world, "wild");
+    world->run.settings.rate = 1e25;
+    world->run.settings.schedule = SCHEDULE_CONSTANT;
+    world->run.checkpoint_every_ns = 0;
+    assert_int_equal(train(world), STATUS_INVALID);
+    assert_int_equal(world->steps, 1);
+    assert_int_equal(world->saved.step, 1);
+    assert_non_null(strstr(world->refusal.text, "step 2 (batch 2 of epoch 1"));
+    assert_true(is_there(world, "wild.checkpoints/step-000000000001.checkpoint"));
+    assert_false(is_there(world, "wild.checkpoints/step-000000000002.checkpoint"));
+    assert_int_equal(train(world), STATUS_INVALID); /* from there again, and to the same end */
+    assert_non_null(strstr(world->heard, "goes on from the checkpoint after step 1 of 20"));
+    assert_int_equal(world->steps, 0);
+    assert_int_equal(checkpoint_folder_open(world->checkpoints, &folder, &world->refusal), STATUS_OK);
+    checkpoint_folder_close(&folder, true);
+    world_free(world);
+}
+
 /* What is learned makes the validation worse: the first evaluation stays the best, and its matrices are written. */
 static void early_stopping_keeps_the_best(void **state)
 {
@@ -413,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_s_bytes_and_time_are_told),
         cmocka_unit_test(two_runs_do_not_share_a_folder),
         cmocka_unit_test(numbers_that_are_not_finite_end_a_run_and_write_nothing),
+        cmocka_unit_test(a_step_that_is_not_finite_leaves_the_checkpoint_before_it),
         cmocka_unit_test(early_stopping_keeps_the_best),
         cmocka_unit_test(a_split_keeps_both_sides_whole),
     };
