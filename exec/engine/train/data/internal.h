@@ -39,6 +39,8 @@ struct data_span {
     size_t until;
 };
 enum status data_add(struct data_reader *reader, const struct token_list *ids, const struct data_span *spans, size_t spans_count);
+/* Of the set's tokens, targets and cuts. */
+void data_digest(struct data_set *set);
 /* How many ids both begin with. */
 size_t data_common(const struct token_list *a, const struct token_list *b);
 
