@@ -12,7 +12,7 @@
 #define OPTIONS(X)                                                                                                        \
     X(model, "DIR", "the base, in Hugging Face's layout")                                                                 \
     X(data, "FILE", "examples, a JSON object a line: {\"messages\": [...]} or {\"prompt\": TEXT, \"completion\": TEXT}")   \
-    X(out, "DIR", "where the adapter goes, as PEFT saves one, with results.csv; must not be there yet")                  \
+    X(out, "DIR", "where the adapter goes, as PEFT saves one, with results.csv and loss.svg; must not be there yet")     \
     X(jobs, "FILE", "several adapters at once: a JSON object a line, {\"data\": FILE, \"out\": DIR} and options of its own; see above") \
     X(method, "KIND", "supervised (default): learn the answers; dpo: learn which of two is preferred, against the base")  \
     X(beta, "B", "of dpo: how far it may go from the base, above 0 and at most 2; smaller is farther (default 0.1)")      \

@@ -72,6 +72,9 @@ const struct train_arguments *train_largest(const struct train_arguments *jobs, 
 /* What training takes, the base among it. */
 int64_t train_bytes(const struct train_arguments *arguments, const struct train_choice *choice, enum recompute recompute);
 
+/* loss.svg in the adapter's folder, from its results.csv; without gnuplot a line on stderr instead. */
+void train_plot(const struct train_arguments *arguments, const struct run_outcome *outcome);
+
 /* --reference, --dry-run, --data and --jobs. An exit code; what is wrong has been said. jobs [count]: what is asked for each; `arguments`
  * holds for what they share. */
 int train_reference(const struct train_arguments *arguments);

@@ -333,6 +333,7 @@ static enum status session_open(struct session *session, const struct train_argu
 static int finish(const struct training *training, const struct run_result *result)
 {
     if (result->status == STATUS_OK) {
+        train_plot(training->arguments, &result->outcome);
         print_end(training, &result->outcome);
         return EXIT_OK;
     }

@@ -1,18 +1,15 @@
 /* Runs gnuplot, once for all figures. It is a program beside us, not a library: the report is complete without it, only
  * poorer, so nothing here stops a report. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "host/gnuplot.h"
 #include "report/figures.h"
 #include "report/files.h"
 
 static enum status scripts_copy(const char *work, const struct figures *figures, FILE *errors)
 {
     static const char *const helpers[] = {"draw", "style", "cdf", "job-cdf", "time-axis", "lower-panel"};
-    char plots[FILES_PATH_MAX];
+    char plots[PLOTS_PATH_MAX];
     enum status status = plots_find(plots);
 
     if (status != STATUS_OK) {
@@ -28,23 +25,6 @@ static enum status scripts_copy(const char *work, const struct figures *figures,
     return status;
 }
 
-/* In the child: no shell, in the work folder, nothing to read, what it says goes to a file. */
-static _Noreturn void gnuplot_become(const char *work)
-{
-    static char program[] = "gnuplot", bare[] = "-d", script[] = "data/plot.gp";
-    char *const arguments[] = {program, bare, script, NULL};
-    int in = open("/dev/null", O_RDONLY);
-    int out = chdir(work) == 0 ? open("data/gnuplot.log", O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
-
-    if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
-        _exit(126);
-    /* Texts are UTF-8 and numbers have points, whatever the caller's locale; on a bare machine there is none. */
-    if (setenv("LC_ALL", "C.UTF-8", 1) != 0)
-        _exit(126);
-    execvp(program, arguments);
-    _exit(errno == ENOENT ? 127 : 126);
-}
-
 static bool drawn(const char *work, enum figure figure)
 {
     return file_bytes("%s/%s.png", work, figure_file(figure)) > 0 && file_bytes("%s/%s.svg", work, figure_file(figure)) > 0;
@@ -52,31 +32,22 @@ static bool drawn(const char *work, enum figure figure)
 
 enum status figures_draw(const char *work, FILE *errors, struct figures *figures)
 {
-    int code = 0;
-    pid_t child;
+    static const char *const none[] = {NULL};
     enum status status = scripts_copy(work, figures, errors);
 
     if (status != STATUS_OK)
         return status;
-    child = fork();
-    if (child == 0)
-        gnuplot_become(work);
-    while (child > 0 && waitpid(child, &code, 0) < 0)
-        if (errno != EINTR)
-            child = -1;
-    if (child < 0) {
-        fprintf(errors, "report: gnuplot could not be started (%s): the page has tables only\n", strerror(errno));
-        return STATUS_IO;
-    }
-    if (WIFEXITED(code) && WEXITSTATUS(code) == 127) {
+    status = gnuplot_run(work, "data/plot.gp", none, NULL, "data/gnuplot.log");
+    if (status == STATUS_IO)
+        fprintf(errors, "report: gnuplot could not be started: the page has tables only\n");
+    if (status == STATUS_NOT_FOUND)
         fprintf(errors, "report: gnuplot is not installed: the page has tables only\n");
-        return STATUS_NOT_FOUND;
-    }
-    if (!WIFEXITED(code) || WEXITSTATUS(code) != 0) {
+    if (status == STATUS_INVALID) {
         fprintf(errors, "report: gnuplot failed: the page has tables only; it said:\n");
         file_quote(errors, "%s/data/gnuplot.log", work);
-        return STATUS_IO;
     }
+    if (status != STATUS_OK)
+        return status;
     for (uint32_t i = 0; i < FIGURE_COUNT; i++) {
         struct figure_state *state = &figures->items[i];
 

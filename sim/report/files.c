@@ -123,28 +123,6 @@ void file_quote(FILE *errors, const char *format, ...)
     free(text);
 }
 
-static bool plots_are_in(const char *path)
-{
-    return file_bytes("%s/draw.gp", path) > 0;
-}
-
-enum status plots_find(char ret_path[FILES_PATH_MAX])
-{
-    const char *told = getenv("BERTH_PLOTS");
-    char program[FILES_PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-
-    if (told != NULL && told[0] != '\0')
-        return path_make(ret_path, "%s", told) && plots_are_in(ret_path) ? STATUS_OK : STATUS_NOT_FOUND;
-    program[length > 0 ? length : 0] = '\0';
-    for (char *slash = strrchr(program, '/'); slash != NULL; slash = strrchr(program, '/')) {
-        *slash = '\0';
-        if (path_make(ret_path, "%s/plots", program) && plots_are_in(ret_path))
-            return STATUS_OK;
-    }
-    return path_make(ret_path, "plots") && plots_are_in(ret_path) ? STATUS_OK : STATUS_NOT_FOUND;
-}
-
 enum status script_copy(FILE *errors, const char *plots, const char *work, const char *name)
 {
     char *text = file_read("%s/%s.gp", plots, name);

@@ -20,8 +20,6 @@ __attribute__((format(printf, 1, 2))) char *file_read(const char *format, ...);
 /* Its text, indented. */
 __attribute__((format(printf, 2, 3))) void file_quote(FILE *errors, const char *format, ...);
 
-/* The folder with the gnuplot scripts: $BERTH_PLOTS, or plots/ in a folder above the program, or in the current one. */
-enum status plots_find(char ret_path[FILES_PATH_MAX]);
 /* <plots>/<name>.gp to <work>/data/<name>.gp. */
 enum status script_copy(FILE *errors, const char *plots, const char *work, const char *name);
 

@@ -3,6 +3,7 @@
 #include "cmd_train_data.c"
 #include "cmd_train_jobs.c"
 #include "cmd_train_plan.c"
+#include "cmd_train_plot.c"
 #include "cmd_train_reference.c"
 
 #include <unistd.h>
@@ -254,6 +255,69 @@ static void preferences_are_learned_from_a_file(void **state)
     scratch_end(&scratch);
 }
 
+/* Whether a program called gnuplot is in $PATH. */
+static bool gnuplot_is_here(void)
+{
+    const char *path = getenv("PATH");
+    char program[4200];
+
+    for (const char *folder = path; folder != NULL && *folder != '\0'; folder += strspn(folder, ":")) {
+        const size_t length = strcspn(folder, ":");
+
+        snprintf(program, sizeof(program), "%.*s/gnuplot", (int)length, folder);
+        if (access(program, X_OK) == 0)
+            return true;
+        folder += length;
+    }
+    return false;
+}
+
+/* Without gnuplot there is no picture, and nothing else is missing; with it there is, and the folder loads as before. */
+static void a_run_s_picture_is_there_where_gnuplot_is(void **state)
+{
+    struct scratch scratch;
+    struct model_config config = tiny_config(FAMILY_LLAMA);
+    const char *path = strdup(getenv("PATH"));
+    const char *base;
+    const char *data;
+
+    (void)state;
+    scratch_begin(&scratch);
+    tiny_model(scratch_folder(&scratch, "base"), &config, 1, DTYPE_F32);
+    scratch_text(&scratch, "pairs.jsonl", "{\"prompt\": \"One\", \"completion\": \" two\"}\n{\"prompt\": \"Two\", \"completion\": \" three\"}\n");
+    base = strdup(scratch_at(&scratch, "base"));
+    data = strdup(scratch_at(&scratch, "pairs.jsonl"));
+    setenv("PATH", scratch_at(&scratch, "base"), 1);
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "without"), "--epochs", "2"), EXIT_OK);
+    setenv("PATH", path, 1);
+    assert_true(is_there(&scratch, "without/adapter_model.safetensors"));
+    assert_false(is_there(&scratch, "without/loss.svg"));
+    if (gnuplot_is_here()) {
+        static const char *const validations[] = {"with", "validated"};
+        struct refusal refusal = {{0}};
+        struct peft *peft;
+
+        assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "with"), "--epochs", "2"), EXIT_OK);
+        assert_int_equal(RUN("--model", base, "--data", data, "--validation", data, "--out", scratch_at(&scratch, "validated")), EXIT_OK);
+        for (size_t i = 0; i < ARRAY_COUNT(validations); i++) {
+            char name[64];
+
+            snprintf(name, sizeof(name), "%s/loss.svg", validations[i]);
+            assert_true(is_there(&scratch, name));
+            snprintf(name, sizeof(name), "%s/.loss.log", validations[i]);
+            assert_false(is_there(&scratch, name));
+        }
+        assert_int_equal(peft_open(scratch_at(&scratch, "with"), &config, 16, &peft, &refusal), STATUS_OK);
+        peft_close(peft);
+    } else {
+        print_message("skipped: the picture, as gnuplot is not installed\n");
+    }
+    free((void *)(uintptr_t)path);
+    free((void *)(uintptr_t)base);
+    free((void *)(uintptr_t)data);
+    scratch_end(&scratch);
+}
+
 /* The peak that a command line comes to, for a model of this family. */
 static double rate_of(enum model_family family, const char *rate, const char *multiplier)
 {
@@ -391,6 +455,7 @@ int main(void)
         cmocka_unit_test(jobs_of_a_file_train_together),
         cmocka_unit_test(a_file_of_jobs_is_read_with_care),
         cmocka_unit_test(preferences_are_learned_from_a_file),
+        cmocka_unit_test(a_run_s_picture_is_there_where_gnuplot_is),
         cmocka_unit_test(a_learning_rate_is_given_or_fitted),
     };
 
