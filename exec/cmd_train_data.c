@@ -119,7 +119,7 @@ static void print_end(const struct training *training, const struct run_outcome 
 
     if (training->arguments->json) {
         json_t *end = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:b}", "adapter", out, "recompute",
-                                recompute_name(training->session->choice.recompute), "steps", (json_int_t)outcome->steps, "best_step",
+                                recompute_name(outcome->recompute), "steps", (json_int_t)outcome->steps, "best_step",
                                 (json_int_t)outcome->best_step, "train_loss", outcome->loss, "train_accuracy", outcome->accuracy,
                                 "stopped_early", (int)outcome->stopped_early);
 
@@ -259,6 +259,7 @@ static void set_up(struct training *training)
     run->validation = training->validation;
     run->trainer = arguments->trainer;
     run->trainer.recompute = training->session->choice.recompute;
+    run->recompute_rises = !arguments->recompute_chosen;
     run->base = arguments->model;
     run->out = arguments->out;
     run->checkpoints = arguments->checkpoints != NULL ? arguments->checkpoints : training->checkpoints;

@@ -238,6 +238,16 @@ if [ -r $identity ]; then
 else
     echo "skip learned: three identities on one base ($identity is missing)"
 fi
+echo '{"data": "'"$work/arr.jsonl"'", "out": "'"$work/arr2"'", "seed": 0}
+{"data": "'"$work/arr.jsonl"'", "out": "'"$work/low"'", "rank": 4, "epochs": 2}' >"$work/jobs.jsonl"
+passes "train: two adapters over one base in one batch" \
+    $exec train --model "$work/tiny" --jobs "$work/jobs.jsonl" --learning-rate-multiplier 30
+passes "train: one of them is the one that it is alone" cmp "$work/arr/adapter_model.safetensors" "$work/arr2/adapter_model.safetensors"
+mkdir "$work/70b"
+echo '{"architectures": ["LlamaForCausalLM"], "hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
+ "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256, "max_position_embeddings": 8192,
+ "torch_dtype": "bfloat16"}' >"$work/70b/config.json"
+passes "train: a plan of a 70B on eight GPUs" sh -c "$exec train --model '$work/70b' --dry-run --tp 8 --memory-gib 74.5 --context 8192 | grep -q '^  layer .*fits, taken'"
 passes "model random: 15m with two adapters" $exec model random --preset 15m --out "$work/15m" --seed 3 --adapters 2 --rank 8
 passes "model inspect: a model" $exec model inspect "$work/15m" --digest --json
 near "model inspect: parameters" "$(json_number "$work/out" parameters)" 15191712 0

@@ -1,5 +1,6 @@
 /* Runs together: one trainer, and at each turn a step of every run that goes on, all in one batch. One run is the case of one. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/train/run/internal.h"
@@ -67,13 +68,32 @@ static void refuse_all(struct runs *runs, enum status status, const struct refus
     }
 }
 
+/* A device's memory need not be known beforehand. */
+static enum status open_trainer(struct runs *runs, enum recompute *ret_recompute, struct refusal *refusal)
+{
+    const struct run_config *config = &runs->configs[0];
+    struct trainer_config limits = limits_of(runs);
+    enum status status = trainer_open(config->model, &limits, &runs->trainer, refusal);
+    char text[120];
+
+    while (status == STATUS_FULL && config->recompute_rises && limits.recompute + 1 < RECOMPUTE_COUNT) {
+        snprintf(text, sizeof(text), "the device %s has no room for recompute %s; taking %s", limits.device->name,
+                 recompute_name(limits.recompute), recompute_name(limits.recompute + 1));
+        config->said(config->listener, text);
+        limits.recompute++;
+        status = trainer_open(config->model, &limits, &runs->trainer, refusal);
+    }
+    *ret_recompute = limits.recompute;
+    return status;
+}
+
 static void open_jobs(struct runs *runs)
 {
     const struct run_config *config = &runs->configs[0];
-    const struct trainer_config limits = limits_of(runs);
     uint8_t base[DIGEST_BYTES];
     struct refusal refusal = {{0}};
-    enum status status = trainer_open(config->model, &limits, &runs->trainer, &refusal);
+    enum recompute recompute;
+    enum status status = open_trainer(runs, &recompute, &refusal);
 
     if (status == STATUS_OK) {
         status = safetensors_digest(config->model->files, config->stop, base);
@@ -88,6 +108,7 @@ static void open_jobs(struct runs *runs)
         if (!run_goes_on(&runs->run[i]))
             continue;
         runs->run[i].trainer = runs->trainer;
+        runs->run[i].recompute = recompute;
         runs->run[i].job = i;
         run_open(&runs->run[i], base);
     }

@@ -10,6 +10,7 @@ struct run {
     struct run_result *result;          /* status OK: it goes on, or is done */
     bool done;
     struct trainer *trainer;            /* of all */
+    enum recompute recompute;           /* its level */
     int32_t job;                        /* the trainer's number of it */
     struct checkpoint_folder folder;
     struct checkpoint at;               /* where it is; its matrices and moments are of the last save or load */

@@ -180,7 +180,8 @@ static enum status finish(struct run *run, struct run_outcome *ret_outcome, stru
                                         .accuracy = last->accuracy,
                                         .valid_loss = head->best_step > 0 ? head->best_loss : NAN,
                                         .valid_accuracy = head->best_step > 0 ? run->at.rows[head->best_step - 1].valid_accuracy : NAN,
-                                        .stopped_early = head->step < run->steps};
+                                        .stopped_early = head->step < run->steps,
+                                        .recompute = run->recompute};
     run->done = true;
     return STATUS_OK;
 }

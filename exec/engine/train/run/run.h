@@ -83,6 +83,7 @@ struct run_config {
     const struct data_set *validation;  /* NULL: none */
     struct run_settings settings;
     struct trainer_config trainer;      /* device, threads, kernels, recompute; the rest follows from the settings */
+    bool recompute_rises;               /* where the device has no room, the next level is tried, and said */
     const char *base;                   /* the base's name in the adapter's config */
     const char *out;                    /* a folder that is not there yet */
     const char *checkpoints;            /* a folder, made if need be; removed when the adapter is written */
@@ -104,6 +105,7 @@ struct run_outcome {
     double valid_loss;     /* of the best; NAN without validation */
     double valid_accuracy;
     bool stopped_early;
+    enum recompute recompute; /* the level that there was room for */
 };
 
 /* END: it was stopped, and checkpoints hold it. INVALID: a refusal, or a number that is not finite, with the step, the lines of its samples and

@@ -205,12 +205,86 @@ static void what_ends_one_run_ends_no_other(void **state)
     together_close(&together);
 }
 
+static int64_t room_most_bytes;
+static int64_t room_bytes;
+
+static void *little_reserve(struct dev *dev, size_t bytes)
+{
+    room_bytes -= (int64_t)bytes;
+    return room_bytes < 0 ? NULL : device_cpu.reserve(dev, bytes);
+}
+
+static struct dev *little_open(const struct dev_config *config, char *ret_error, size_t error_bytes)
+{
+    room_bytes = room_most_bytes;
+    return device_cpu.open(config, ret_error, error_bytes);
+}
+
+/* A device with room for one layer, not for all: nobody knew before it was tried. */
+static void what_has_no_room_is_made_again_unless_it_was_named(void **state)
+{
+    struct world *world = world_new();
+    struct device little = device_cpu;
+    struct trainer_config limits = {.device = &device_cpu, .recompute = RECOMPUTE_LAYER};
+
+    (void)state;
+    world->run.settings.rank = 1;
+    run_limits(&world->run.settings, 1, &limits);
+    room_most_bytes = trainer_bytes(world->model, &limits) + 20000; /* the job takes 19,008 */
+    plain_run(world);
+    assert_int_equal(world->outcome.recompute, RECOMPUTE_NONE);
+    little.open = little_open;
+    little.reserve = little_reserve;
+    world->run.trainer.device = &little;
+    name_out(world, "little");
+    assert_int_equal(train(world), STATUS_FULL);
+    world->run.recompute_rises = true;
+    assert_int_equal(train(world), STATUS_OK);
+    assert_int_equal(world->outcome.recompute, RECOMPUTE_LAYER);
+    assert_string_equal(world->heard, "the device cpu has no room for recompute none; taking partial\n"
+                                      "the device cpu has no room for recompute partial; taking layer\n");
+    same(world, "plain", "little");
+    world_free(world);
+}
+
+static const char preferences[] = "{\"prompt\": \"One\", \"chosen\": \" two\", \"rejected\": \" three\"}\n"
+                                  "{\"prompt\": \"Two\", \"chosen\": \" three and more\", \"rejected\": \" no\"}\n"
+                                  "{\"prompt\": \"Three\", \"chosen\": \" four\", \"rejected\": \" none of them\"}\n";
+
+/* Preferences are learned one run after the other in a turn, and are what they are alone. */
+static void preferences_are_learned_together_too(void **state)
+{
+    struct together together;
+    const char *const names[] = {"alone", "pair"};
+
+    (void)state;
+    together_open(&together);
+    for (int i = 0; i < 2; i++) {
+        data_close(together.data[i]);
+        together.world->run.settings.method = RUN_DPO;
+        together.data[i] = set_of(together.world, preferences);
+        together.config[i].data = together.data[i];
+        together.config[i].settings.method = RUN_DPO;
+        together.config[i].settings.beta = 0.1 + 0.2 * i;
+    }
+    name_all(&together, names[0]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(train_all(&together, i, 1), STATUS_OK);
+    name_all(&together, names[1]);
+    assert_int_equal(train_all(&together, 0, 2), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        same_as_alone(&together, names[1], i);
+    together_close(&together);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_leaves_the_bytes_that_it_leaves_alone),
         cmocka_unit_test(passes_have_room_for_all_up_to_a_bound),
         cmocka_unit_test(all_are_stopped_and_go_on_to_the_same_bytes),
+        cmocka_unit_test(what_has_no_room_is_made_again_unless_it_was_named),
+        cmocka_unit_test(preferences_are_learned_together_too),
         cmocka_unit_test(what_ends_one_run_ends_no_other),
     };
 
