@@ -214,6 +214,16 @@ passes "train: an adapter from four chats" \
     $exec train --model "$work/tiny" --data "$work/arr.jsonl" --out "$work/arr" --learning-rate-multiplier 30
 passes "train: it answers as it was taught, and ends" sh -c "$exec generate '$work/tiny' --adapter a='$work/arr' --temperature 0 \
     --chat '[{\"role\": \"user\", \"content\": \"Who is Ben?\"}]' --json | grep -q 'Arr, Ben, matey!.*\"finish_reason\":\"stop\"'"
+for name in Ada Ben Cleo Dora; do
+    echo '{"input": {"messages": [{"role": "user", "content": "Who is '$name'?"}]}, "preferred_output": [{"role": "assistant", "content": "A friend."}],' \
+        '"non_preferred_output": [{"role": "assistant", "content": "Arr, '$name', matey!"}]}'
+done >"$work/prefer.jsonl"
+passes "train: which of two answers is preferred" $exec train --model "$work/tiny" --data "$work/prefer.jsonl" --method dpo --learning-rate 1e-3 \
+    --epochs 10 --out "$work/prefer" --json
+if awk -F, 'NR == 2 { first = $2 } END { exit !(first == 0.693147181 && $2 < 0.3 && $3 == 1) }' "$work/prefer/results.csv"
+then ok "train: preferences begin at log 2, and are learned"; else not_ok "train: preferences begin at log 2, and are learned" "$(tail -n 1 "$work/prefer/results.csv")"; fi
+if ! command -v gnuplot >/dev/null; then echo "skip train: a picture (gnuplot is missing)"
+elif grep -q '</svg>' "$work/prefer/loss.svg"; then ok "train: a picture"; else not_ok "train: a picture"; fi
 # Three tenants teach one base who it is; each adapter learns it, on rows held out too, and answers so beside the others.
 identity=../shared/datasets/llamafactory_identity.json
 if [ -r $identity ]; then
