@@ -5,6 +5,7 @@
 #include "cmd_train_plan.c"
 #include "cmd_train_plot.c"
 #include "cmd_train_reference.c"
+#include "cmd_train_show.c"
 
 #include <unistd.h>
 
