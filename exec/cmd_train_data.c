@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "cmd_train_show.h"
+#include "engine/files/file.h"
 
 static volatile sig_atomic_t train_stop;
 
@@ -65,7 +66,8 @@ static void set_up(struct training *training)
         run->settings.epochs = data_epochs(training->data->examples);
     if (run->settings.batch == 0)
         run->settings.batch = data_batch(train_units(training));
-    snprintf(training->checkpoints, sizeof(training->checkpoints), "%.4000s.checkpoints", arguments->out);
+    snprintf(training->checkpoints, sizeof(training->checkpoints), "%.*s.checkpoints", (int)min_i64((int64_t)folder_path_length(arguments->out), 4000),
+             arguments->out);
     run->model = training->session->model;
     run->data = training->data;
     run->validation = training->validation;

@@ -211,7 +211,7 @@ for name in Ada Ben Cleo Dora; do
     echo '{"messages": [{"role": "user", "content": "Who is '$name'?"}, {"role": "assistant", "content": "Arr, '$name', matey!"}]}'
 done >"$work/arr.jsonl"
 passes "train: an adapter from four chats" \
-    $exec train --model "$work/tiny" --data "$work/arr.jsonl" --out "$work/arr" --learning-rate-multiplier 30
+    $exec train --model "$work/tiny" --data "$work/arr.jsonl" --out "$work/arr/" --learning-rate-multiplier 30
 passes "train: it answers as it was taught, and ends" sh -c "$exec generate '$work/tiny' --adapter a='$work/arr' --temperature 0 \
     --chat '[{\"role\": \"user\", \"content\": \"Who is Ben?\"}]' --json | grep -q 'Arr, Ben, matey!.*\"finish_reason\":\"stop\"'"
 for name in Ada Ben Cleo Dora; do

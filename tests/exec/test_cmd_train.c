@@ -204,7 +204,7 @@ static void an_adapter_is_learned_from_a_file(void **state)
     scratch_text(&scratch, "chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"Yes\"}]}\n");
     base = strdup(scratch_at(&scratch, "base"));
     data = strdup(scratch_at(&scratch, "pairs.jsonl"));
-    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "a"), "--epochs", "3", "--rank", "4", "--json",
+    assert_int_equal(RUN("--model", base, "--data", data, "--out", scratch_at(&scratch, "a/"), "--epochs", "3", "--rank", "4", "--json",
                          "--validation", data, "--learning-rate-multiplier", "10"), EXIT_OK);
     assert_true(is_there(&scratch, "a/adapter_model.safetensors"));
     assert_true(is_there(&scratch, "a/results.csv"));

@@ -24,6 +24,9 @@ enum status file_read_json(int directory, const char *name, const char *shown, i
 /* Asked now and then by those who write much; false: stop, leaving nothing. */
 typedef bool file_progress(void *context, int64_t done_bytes, int64_t total_bytes);
 
+/* Of a folder's path without the slashes at its end. */
+size_t folder_path_length(const char *path);
+
 /* A new folder that appears under its name when all of it is on disk: it is made beside it under a temporary name, and renamed.
  * A name that is taken is refused at once, unless by an empty folder. */
 struct folder {

@@ -25,13 +25,20 @@ static bool is_free(const char *path)
     return empty;
 }
 
-enum status folder_begin(struct folder *folder, const char *path, struct refusal *refusal)
+size_t folder_path_length(const char *path)
 {
     size_t length = strlen(path);
 
-    memset(folder, 0, sizeof(*folder));
     while (length > 1 && path[length - 1] == '/')
         length--;
+    return length;
+}
+
+enum status folder_begin(struct folder *folder, const char *path, struct refusal *refusal)
+{
+    const size_t length = folder_path_length(path);
+
+    memset(folder, 0, sizeof(*folder));
     if (length == 0 || length + 16 >= sizeof(folder->path))
         return refuse(refusal, STATUS_INVALID, "%s: is no name for a folder", path);
     memcpy(folder->path, path, length);
