@@ -17,6 +17,8 @@ allowed() {
                     echo "shared/base shared/model shared/journal shared/cache shared/policy/policy.h" ;;
     shared/host)    echo "shared/base" ;;
     traces)         echo "shared/base" ;;
+    exec/crypto)    echo "shared/base exec/engine/files/refusal.h" ;;
+    exec/store)     echo "shared/base exec/engine/files/refusal.h exec/crypto/names.h" ;;
     exec|exec/*)    echo "shared exec" ;;
     sim|sim/*)      echo "shared traces sim" ;;
     *)              echo "" ;;
