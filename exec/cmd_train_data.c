@@ -79,6 +79,7 @@ static void set_up(struct training *training)
     run->checkpoints = arguments->checkpoints != NULL ? arguments->checkpoints : training->checkpoints;
     run->checkpoint_every_ns = arguments->checkpoint_every_s * INT64_C(1000000000);
     run->restart = arguments->restart;
+    run->done_counts = arguments->jobs != NULL;
     run->stop = &train_stop;
     run->now_ns = now_ns;
     run->listener = training;

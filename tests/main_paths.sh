@@ -253,6 +253,8 @@ echo '{"data": "'"$work/arr.jsonl"'", "out": "'"$work/arr2"'", "seed": 0}
 passes "train: two adapters over one base in one batch" \
     $exec train --model "$work/tiny" --jobs "$work/jobs.jsonl" --learning-rate-multiplier 30
 passes "train: one of them is the one that it is alone" cmp "$work/arr/adapter_model.safetensors" "$work/arr2/adapter_model.safetensors"
+passes "train: what is done is done, when the file is given again" \
+    $exec train --model "$work/tiny" --jobs "$work/jobs.jsonl" --learning-rate-multiplier 30
 mkdir "$work/70b"
 echo '{"architectures": ["LlamaForCausalLM"], "hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
  "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256, "max_position_embeddings": 8192,

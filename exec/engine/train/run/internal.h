@@ -9,6 +9,7 @@ struct run {
     const struct run_config *config;
     struct run_result *result;          /* status OK: it goes on, or is done */
     bool done;
+    bool found;                         /* an adapter is there: the run is done if it is its own */
     struct trainer *trainer;            /* of all */
     enum recompute recompute;           /* its level */
     int32_t job;                        /* the trainer's number of it */
@@ -40,10 +41,12 @@ struct run {
 
 /* Before there is a trainer: what can be known and refused at once. */
 void run_begin(struct run *run);
+/* Fills the head of run->at but for the parameters. */
+void run_identify(struct run *run, const uint8_t base[DIGEST_BYTES]);
 /* Its job of the trainer, from its checkpoint if there is one. `base`: the digest of the base. */
 void run_open(struct run *run, const uint8_t base[DIGEST_BYTES]);
 /* Of that: matrices, the run's own memory, and what its checkpoint has. */
-enum status run_load(struct run *run, const uint8_t base[DIGEST_BYTES], struct refusal *refusal);
+enum status run_load(struct run *run, struct refusal *refusal);
 /* Lists the samples of the next step in run->samples and begins run->step. */
 void run_step_begin(struct run *run);
 /* Behind it, with its loss, accuracy and norm in run->step: evaluation, checkpoint, the adapter after the last step. `status`: what the step
@@ -57,8 +60,11 @@ extern const enum train_state run_states[3]; /* of checkpoint.state */
 
 /* --- its ends ------------------------------------------------------------------------------------------------------------------ */
 
-/* The adapter as it is, in a PEFT folder with the losses of all steps: there whole, or not at all. */
-enum status run_write(struct run *run, float *values, struct refusal *refusal);
+/* The adapter as it is, in a PEFT folder with the losses of all steps and a record of where it came from: there whole, or not at all. */
+enum status run_write(struct run *run, float *values, const struct run_outcome *outcome, struct refusal *refusal);
+enum status run_record_write(const struct run *run, const char *folder, const struct run_outcome *outcome, struct refusal *refusal);
+/* Whether the adapter that is there is this very run's, and what came of it then. */
+bool run_record_is_mine(const struct run *run, struct run_outcome *ret_outcome);
 /* Matrices to begin from: A uniform within 1 / sqrt(in), as PEFT's Kaiming with sqrt(5) is, from the seed; B zero. */
 enum status run_initial(struct run *run, const struct optimizer *optimizer, struct refusal *refusal);
 /* Which samples a step has, which gradient is the largest: for a step that is not finite. Gradients of the job are lost. */

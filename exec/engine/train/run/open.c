@@ -89,7 +89,7 @@ static enum status reserve(struct run *run, struct refusal *refusal)
     return STATUS_OK;
 }
 
-static void identify(struct run *run, const uint8_t base[DIGEST_BYTES])
+void run_identify(struct run *run, const uint8_t base[DIGEST_BYTES])
 {
     const struct run_config *config = run->config;
     struct checkpoint_head *head = &run->at.head;
@@ -103,7 +103,6 @@ static void identify(struct run *run, const uint8_t base[DIGEST_BYTES])
     if (config->validation != NULL)
         memcpy(head->validation, config->validation->digest, DIGEST_BYTES);
     head->settings = config->settings;
-    head->parameters = trainer_parameters(run->trainer, run->job);
 }
 
 /* Said before hours of work rather than after them. */
@@ -131,7 +130,10 @@ void run_begin(struct run *run)
     run->folder.file = -1;
     plan(run);
     result->status = check_out(config, &result->refusal);
-    if (result->status == STATUS_OK)
+    run->found = result->status == STATUS_INVALID && config->done_counts;
+    if (run->found)
+        result->status = STATUS_OK; /* as long as it may be its own */
+    else if (result->status == STATUS_OK)
         result->status = checkpoint_folder_open(config->checkpoints, &run->folder, &result->refusal);
 }
 
@@ -153,7 +155,7 @@ static enum status load(struct run *run, struct refusal *refusal)
     return STATUS_OK;
 }
 
-enum status run_load(struct run *run, const uint8_t base[DIGEST_BYTES], struct refusal *refusal)
+enum status run_load(struct run *run, struct refusal *refusal)
 {
     const struct run_config *config = run->config;
     struct optimizer optimizer = OPTIMIZER_DEFAULT;
@@ -166,7 +168,7 @@ enum status run_load(struct run *run, const uint8_t base[DIGEST_BYTES], struct r
         status = reserve(run, refusal);
     if (status != STATUS_OK)
         return status;
-    identify(run, base);
+    run->at.head.parameters = trainer_parameters(run->trainer, run->job);
     if (config->restart)
         checkpoint_folder_clear(&run->folder);
     status = load(run, refusal);

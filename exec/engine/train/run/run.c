@@ -167,14 +167,7 @@ static enum status finish(struct run *run, struct run_outcome *ret_outcome, stru
 {
     const struct checkpoint_head *head = &run->at.head;
     const struct run_row *last = &run->at.rows[head->step - 1];
-    enum status status;
-
-    if (head->best_step > 0)
-        trainer_put(run->trainer, run->job, TRAIN_MATRICES, run->at.best);
-    status = run_write(run, run->at.state[0], refusal);
-    if (status != STATUS_OK)
-        return status;
-    *ret_outcome = (struct run_outcome){.steps = head->step,
+    struct run_outcome outcome = {.steps = head->step,
                                         .best_step = head->best_step > 0 ? head->best_step : head->step,
                                         .loss = last->loss,
                                         .accuracy = last->accuracy,
@@ -182,6 +175,14 @@ static enum status finish(struct run *run, struct run_outcome *ret_outcome, stru
                                         .valid_accuracy = head->best_step > 0 ? run->at.rows[head->best_step - 1].valid_accuracy : NAN,
                                         .stopped_early = head->step < run->steps,
                                         .recompute = run->recompute};
+    enum status status;
+
+    if (head->best_step > 0)
+        trainer_put(run->trainer, run->job, TRAIN_MATRICES, run->at.best);
+    status = run_write(run, run->at.state[0], &outcome, refusal);
+    if (status != STATUS_OK)
+        return status;
+    *ret_outcome = outcome;
     run->done = true;
     return STATUS_OK;
 }
@@ -202,11 +203,30 @@ static enum status go_on(struct run *run, enum status status, struct run_result 
                                                  (long long)run->at.head.step, (long long)run->steps);
 }
 
+/* An adapter is there already; result->refusal says so. */
+static void take_found(struct run *run, struct run_result *result)
+{
+    struct refusal ignored;
+
+    run->done = run_record_is_mine(run, &result->outcome);
+    result->status = run->done ? STATUS_OK : STATUS_INVALID;
+    if (!run->done)
+        return;
+    run->config->said(run->config->listener, "the adapter is there already, and is this run's: there is nothing to do");
+    if (access(run->config->checkpoints, F_OK) == 0) /* it was killed before they went */
+        (void)checkpoint_folder_open(run->config->checkpoints, &run->folder, &ignored);
+}
+
 void run_open(struct run *run, const uint8_t base[DIGEST_BYTES])
 {
     struct run_result *result = run->result;
 
-    result->status = run_load(run, base, &result->refusal);
+    run_identify(run, base);
+    if (run->found) {
+        take_found(run, result);
+        return;
+    }
+    result->status = run_load(run, &result->refusal);
     if (result->status != STATUS_OK)
         return;
     run->begun_at_ns = run->config->now_ns();

@@ -88,6 +88,7 @@ struct run_config {
     const char *out;                    /* a folder that is not there yet */
     const char *checkpoints;            /* a folder, made if need be; removed when the adapter is written */
     int64_t checkpoint_every_ns;        /* 0: after each step */
+    bool done_counts;                   /* an adapter of this very run in `out` is not refused: the run is done */
     bool restart;                       /* remove the checkpoints that are there and begin anew */
     const volatile sig_atomic_t *stop;  /* not 0: checkpoint and end, at the latest after the pass that is running */
     int64_t (*now_ns)(void);

@@ -104,7 +104,7 @@ static enum status write_rows(const struct run *run, const char *path, struct re
     return status;
 }
 
-enum status run_write(struct run *run, float *values, struct refusal *refusal)
+enum status run_write(struct run *run, float *values, const struct run_outcome *outcome, struct refusal *refusal)
 {
     const struct lora_source source = trainer_source(run->trainer, run->job, values);
     const struct peft_write write = {.source = &source, .dims = trainer_dims(run->trainer), .alpha = run->config->settings.alpha,
@@ -120,6 +120,8 @@ enum status run_write(struct run *run, float *values, struct refusal *refusal)
         return status;
     snprintf(path, sizeof(path), "%.4090s/results.csv", folder.temporary);
     status = write_rows(run, path, refusal);
+    if (status == STATUS_OK)
+        status = run_record_write(run, folder.temporary, outcome, refusal);
     if (status == STATUS_OK)
         status = peft_write(folder.temporary, &write, refusal);
     if (status == STATUS_OK)

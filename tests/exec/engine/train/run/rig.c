@@ -127,7 +127,7 @@ char *bytes_of(struct world *world, const char *folder, const char *name, int64_
 
 void same(struct world *world, const char *a, const char *b)
 {
-    static const char *const names[] = {"adapter_model.safetensors", "results.csv", "adapter_config.json"};
+    static const char *const names[] = {"adapter_model.safetensors", "results.csv", "adapter_config.json", "run.json"};
 
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         int64_t count_a, count_b;

@@ -37,6 +37,7 @@ static void together_open(struct together *together)
         config->settings.schedule = i % 2 == 0 ? SCHEDULE_COSINE : SCHEDULE_LINEAR;
         config->out = together->out[i];
         config->checkpoints = together->checkpoints[i];
+        config->done_counts = true;
     }
     together->config[2].validation = world->validation;
     together->config[2].settings.evaluate_every = 1;
@@ -167,12 +168,39 @@ static void all_are_stopped_and_go_on_to_the_same_bytes(void **state)
         assert_true(stopped > 0);
         for (int i = 0; i < RUNS; i++)
             together.config[i].now_ns = now_ns;
-        /* Those that were done are there already; they are refused alone, and the others go on. */
-        assert_int_equal(train_all(&together, 0, RUNS) == STATUS_OK, stopped == RUNS);
+        /* Those that were done are there already, and are known. */
+        assert_int_equal(train_all(&together, 0, RUNS), STATUS_OK);
+        assert_int_equal(strstr(together.world->heard, "there is nothing to do") != NULL, stopped < RUNS);
+        assert_int_equal(train_all(&together, 0, RUNS), STATUS_OK);
+        assert_int_equal(together.world->steps, 0);
         for (int i = 0; i < RUNS; i++)
             same_as_alone(&together, name, i);
     }
     assert_true(clock_stops > 100);
+    together_close(&together);
+}
+
+/* What is there is taken for done only by the run that it came of. */
+static void an_adapter_of_other_settings_is_not_taken(void **state)
+{
+    struct together together;
+
+    (void)state;
+    together_open(&together);
+    name_all(&together, "own");
+    assert_int_equal(train_all(&together, 0, 1), STATUS_OK);
+    assert_int_equal(train_all(&together, 0, 1), STATUS_OK);
+    assert_int_equal(together.world->steps, 0);
+    assert_int_equal(together.result[0].outcome.steps, 14);
+    together.config[0].settings.seed = 77;
+    assert_int_equal(train_all(&together, 0, 1), STATUS_INVALID);
+    assert_non_null(strstr(together.result[0].refusal.text, "is there already"));
+    together.config[0].settings.seed = 0;
+    together.config[0].data = together.data[1];
+    assert_int_equal(train_all(&together, 0, 1), STATUS_INVALID);
+    together.config[0].data = together.data[0];
+    together.config[0].done_counts = false;
+    assert_int_equal(train_all(&together, 0, 1), STATUS_INVALID);
     together_close(&together);
 }
 
@@ -230,12 +258,13 @@ static void what_has_no_room_is_made_again_unless_it_was_named(void **state)
     (void)state;
     world->run.settings.rank = 1;
     run_limits(&world->run.settings, 1, &limits);
-    room_most_bytes = trainer_bytes(world->model, &limits) + 20000; /* the job takes 19,008 */
-    plain_run(world);
-    assert_int_equal(world->outcome.recompute, RECOMPUTE_NONE);
     little.open = little_open;
     little.reserve = little_reserve;
     world->run.trainer.device = &little;
+    room_most_bytes = INT64_MAX;
+    plain_run(world);
+    assert_int_equal(world->outcome.recompute, RECOMPUTE_NONE);
+    room_most_bytes = trainer_bytes(world->model, &limits) + 20000; /* the job takes 19,008 */
     name_out(world, "little");
     assert_int_equal(train(world), STATUS_FULL);
     world->run.recompute_rises = true;
@@ -285,6 +314,7 @@ int main(void)
         cmocka_unit_test(all_are_stopped_and_go_on_to_the_same_bytes),
         cmocka_unit_test(what_has_no_room_is_made_again_unless_it_was_named),
         cmocka_unit_test(preferences_are_learned_together_too),
+        cmocka_unit_test(an_adapter_of_other_settings_is_not_taken),
         cmocka_unit_test(what_ends_one_run_ends_no_other),
     };
 
