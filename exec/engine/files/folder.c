@@ -65,7 +65,8 @@ static bool sync_path(const char *path)
     return fine;
 }
 
-static void sync_parent(const char *path)
+/* What was renamed is where it should be; only a loss of power could still undo it. File systems that cannot sync folders say EINVAL. */
+static enum status sync_parent(const char *path, struct refusal *refusal)
 {
     char parent[4096];
     const char *slash = strrchr(path, '/');
@@ -74,7 +75,10 @@ static void sync_parent(const char *path)
         strcpy(parent, ".");
     else
         snprintf(parent, sizeof(parent), "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    sync_path(parent);
+    if (sync_path(parent) || errno == EINVAL)
+        return STATUS_OK;
+    return refuse(refusal, STATUS_IO, "%s: is in place, but its folder could not be synced, and a loss of power may undo it: %s", path,
+                  strerror(errno));
 }
 
 enum status folder_commit(struct folder *folder, struct refusal *refusal)
@@ -90,9 +94,8 @@ enum status folder_commit(struct folder *folder, struct refusal *refusal)
         folder_abandon(folder);
         return refuse(refusal, STATUS_IO, "%s: cannot be put in place: %s", folder->path, strerror(code));
     }
-    sync_parent(folder->path);
     folder->temporary[0] = '\0';
-    return STATUS_OK;
+    return sync_parent(folder->path, refusal);
 }
 
 /* Folders in folders, as deep as we make them. */
@@ -164,10 +167,8 @@ enum status file_commit(struct new_file *file, struct refusal *refusal)
     bool closed = close(file->file) == 0;
 
     file->file = -1;
-    if (synced && closed && rename(file->temporary, file->path) == 0) {
-        sync_parent(file->path);
-        return STATUS_OK;
-    }
+    if (synced && closed && rename(file->temporary, file->path) == 0)
+        return sync_parent(file->path, refusal);
     refuse(refusal, STATUS_IO, "%s: cannot be put in place: %s", file->path, strerror(errno));
     unlink(file->temporary);
     return STATUS_IO;

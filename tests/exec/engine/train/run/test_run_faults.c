@@ -9,8 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <dirent.h>
-
 #include "rig.h"
 
 #define CALLS_MAX 1000
@@ -224,7 +222,8 @@ static void a_run_killed_at_any_call_goes_on_to_the_same_bytes(void **state)
     assert_true(before > 60);
 }
 
-/* Calls that only clean up or make what is there last longer may fail: the run is right without them. All others end it. */
+/* Calls that only clean up may fail: the run is right without them. All others end it; a folder that could not be synced after the last
+ * rename leaves an adapter that is whole, and is told. */
 static void a_call_that_fails_is_told_and_leaves_nothing_half_written(void **state)
 {
     static const int errors[] = {ENOSPC, EIO};
@@ -246,9 +245,10 @@ static void a_call_that_fails_is_told_and_leaves_nothing_half_written(void **sta
         snprintf(what, sizeof(what), "call %lld, %s: %s", (long long)at, fault_in, strerror(error));
         if (status != STATUS_OK && strstr(world->refusal.text, strerror(error)) == NULL)
             fail_msg("%s, and it said %s", what, world->refusal.text);
-        if (status != STATUS_OK && (is_there(world, name) || status != STATUS_IO))
+        if (status != STATUS_OK && (status != STATUS_IO || (is_there(world, name) && strstr(world->refusal.text, "is in place") == NULL)))
             fail_msg("%s: status %d, an adapter %s there", what, (int)status, is_there(world, name) ? "is" : "is not");
-        if (status == STATUS_OK && (strcmp(fault_in, "write") == 0 || strcmp(fault_in, "open") == 0 || strcmp(fault_in, "rename") == 0))
+        if (status == STATUS_OK && strcmp(fault_in, "unlink") != 0 && strcmp(fault_in, "unlinkat") != 0 && strcmp(fault_in, "rmdir") != 0 &&
+            strcmp(fault_in, "close") != 0)
             fail_msg("%s, and nobody said so", what);
         if (strcmp(fault_in, "unlinkat") != 0 && strcmp(fault_in, "rmdir") != 0)
             expect_no_halves(world, name, what);
