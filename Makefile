@@ -108,9 +108,11 @@ $(B)/tests/exec/%: $(B)/tests/exec/%.o $$(call rig_of,$$(@D)) $(B)/tests/support
 $(B)/tests/%: $(B)/tests/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(SIM_LIBS_OWN)
 	@$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(SIM_LIBS_OWN) $(HOST_LIBS) $(call pkg_libs,$(TEST_PKGS))
 
+comma := ,
 # Calls that write go through the test, which makes them fail or kills the program there.
 WRITING_CALLS := open write fsync close rename unlink unlinkat mkdir mkdtemp chmod rmdir
 $(B)/tests/exec/engine/train/run/test_run_faults: LDFLAGS += $(WRITING_CALLS:%=-Wl,--wrap=%)
+$(B)/tests/exec/store/test_store_faults: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,openat write fsync linkat unlinkat mkdirat)
 # These run the program itself.
 $(B)/tests/exec/test_train_processes: | $(B)/bin/berth-exec
 
