@@ -5,6 +5,8 @@
 #include <openssl/params.h>
 #include <stdlib.h>
 
+#define FUZZ_ENVELOPE
+#include "fuzz/fuzz_envelope.c"
 #include "rig.h"
 
 #define CHUNK ENVELOPE_CHUNK_BYTES
@@ -267,6 +269,24 @@ static void a_header_names_its_key_and_does_not_hold_it(void **state)
     object_free(&object);
 }
 
+/* The fuzzer's own checks on objects that are nearly right. */
+static void changed_bytes_never_open(void **state)
+{
+    uint64_t seed = test_seed(13);
+    uint8_t plain[300] = "one of many";
+
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        struct object object = object_seal(&label_a, "key-1", key_a, plain, draw_below(&seed, sizeof(plain)), seed);
+
+        for (uint64_t changes = draw_below(&seed, 4); changes > 0; changes--)
+            object.bytes[draw_below(&seed, object.count)] ^= (uint8_t)(1u << draw_below(&seed, 8));
+        object.count -= min_u64(object.count, draw_below(&seed, 4) == 0 ? draw_below(&seed, 400) : 0);
+        LLVMFuzzerTestOneInput(object.bytes, object.count);
+        object_free(&object);
+    }
+}
+
 static enum status refuse_after(void *context, const void *bytes, size_t count)
 {
     (void)bytes;
@@ -301,6 +321,7 @@ int main(void)
         cmocka_unit_test(moved_chunks_are_refused),
         cmocka_unit_test(another_objects_tenants_purposes_or_versions_bytes_are_refused),
         cmocka_unit_test(a_header_names_its_key_and_does_not_hold_it),
+        cmocka_unit_test(changed_bytes_never_open),
         cmocka_unit_test(what_a_sink_refuses_ends_the_sealing),
     };
 
