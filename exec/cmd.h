@@ -10,7 +10,8 @@
     X(train, "teach adapters from data, or hold the trainer to a recorded run") \
     X(model, "look at models and adapters, make random ones, merge them")      \
     X(tokenize, "text through a model's tokenizer and back, chats through its template") \
-    X(devices, "what this machine can compute with")
+    X(devices, "what this machine can compute with")                            \
+    X(vault, "make a master key, put tenants' keys under another")
 
 #define X(name, about) int cmd_##name(int argc, char **argv);
 VERBS(X)

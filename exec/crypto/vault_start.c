@@ -43,10 +43,13 @@ enum status vault_start(const struct vault_options *options, int *ret_socket, pi
 enum status vault_rotate_master(const char *keys_path, const struct master_source *from, const struct master_source *to,
                                 struct refusal *refusal)
 {
-    uint8_t *masters = secret_alloc(2 * KEY_BYTES);
+    uint8_t *masters;
     struct keys *keys = NULL;
     enum status status;
 
+    if (access(keys_path, F_OK) != 0)
+        return refuse(refusal, STATUS_NOT_FOUND, "%s: %s", keys_path, strerror(errno)); /* and none is made */
+    masters = secret_alloc(2 * KEY_BYTES);
     if (masters == NULL)
         return refuse(refusal, STATUS_IO, "no memory for keys");
     status = master_load(from, masters, refusal);
