@@ -41,6 +41,7 @@ static void keys_outlive_the_process(void **state)
     uint8_t given[KEY_BYTES];
     struct refusal refusal;
     struct stat about;
+    char log[600];
 
     (void)state;
     assert_int_equal(keys_create(keys, "acme", "file-1", made[0], &refusal), STATUS_NOT_FOUND);
@@ -50,6 +51,9 @@ static void keys_outlive_the_process(void **state)
     assert_int_equal(keys_create(keys, "acme", "file-2", made[1], &refusal), STATUS_OK);
     assert_int_equal(keys_text(keys, "acme", made[2], &refusal), STATUS_OK);
     assert_memory_not_equal(made[0], made[1], KEY_BYTES);
+    snprintf(log, sizeof(log), "%s-wal", path);
+    assert_int_equal(stat(log, &about), 0);
+    assert_int_equal(about.st_mode & 07777, 0600);
     keys_close(keys);
 
     assert_int_equal(stat(path, &about), 0);

@@ -127,6 +127,27 @@ static void a_hardened_process_leaves_no_core(void **state)
     assert_int_equal(how, 0);
 }
 
+/* Keys are still kept, and the host hears that they could reach swap. */
+static void memory_that_cannot_be_locked_is_told(void **state)
+{
+    pid_t child = fork();
+    int how = 0;
+
+    (void)state;
+    assert_true(secrets_are_locked());
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        void *secret;
+
+        if (setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0))
+            _exit(1);
+        secret = secret_alloc(KEY_BYTES);
+        _exit(secret != NULL && !secrets_are_locked() ? 0 : 2);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -148,6 +169,7 @@ int main(void)
         cmocka_unit_test(a_file_that_others_may_read_is_refused),
         cmocka_unit_test(what_is_no_key_is_refused_and_not_quoted),
         cmocka_unit_test(a_command_may_print_the_key),
+        cmocka_unit_test(memory_that_cannot_be_locked_is_told),
         cmocka_unit_test(a_hardened_process_leaves_no_core),
     };
 
