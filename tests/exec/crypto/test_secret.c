@@ -1,6 +1,7 @@
 /* Where the master key comes from, and keys in memory. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "crypto/secret.h"
 #include "support.h"
 
+#define MLOCK_IS_EMPTY 77
 #define DIGITS "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
 
 static struct scratch scratch;
@@ -142,9 +144,15 @@ static void memory_that_cannot_be_locked_is_told(void **state)
         if (setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0))
             _exit(1);
         secret = secret_alloc(KEY_BYTES);
+        if (secret != NULL && mlock(secret, KEY_BYTES) == 0)
+            _exit(MLOCK_IS_EMPTY);
         _exit(secret != NULL && !secrets_are_locked() ? 0 : 2);
     }
     assert_int_equal(waitpid(child, &how, 0), child);
+    if (WIFEXITED(how) && WEXITSTATUS(how) == MLOCK_IS_EMPTY) {
+        puts("skipped: a sanitizer's mlock() does nothing");
+        skip();
+    }
     assert_int_equal(how, 0);
 }
 
