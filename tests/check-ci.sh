@@ -47,7 +47,8 @@ killed=$?
 note $killed "a trainer killed at random: $(grep -E 'ERROR: |killed' "$work/killed.log" | head -n 1)"
 
 # Threads: the team that kernels run on, ranks, the loader beside a worker, a server beside its clients.
-threaded="device/test_team model/test_shard train/test_train_ranks ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds"
+threaded="device/test_team model/test_shard train/test_train_ranks ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds \
+    ../crypto/test_vault ../store/test_store"
 programs=$(for test in $threaded; do echo "build/tsan/tests/exec/engine/$test"; done | sed 's#engine/\.\./##')
 # shellcheck disable=SC2086
 make --no-print-directory -j"$(nproc)" MODE=tsan $programs >/dev/null; note $? "the programs with threads are built with ThreadSanitizer"

@@ -138,6 +138,7 @@ enum status vault_open(int socket, struct vault **ret_vault, struct refusal *ref
     pthread_mutex_init(&vault->mutex, NULL);
     vault->socket = socket;
     (void)setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+    (void)setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
     /* Nobody before us on this socket has counted from here. */
     randombytes_buf(&vault->seq, sizeof(vault->seq));
     vault->seq |= UINT64_C(1) << 62;

@@ -14,10 +14,10 @@ static enum disk_fault fault;
 static unsigned fault_call;
 static unsigned calls;
 
-/* True: this call shall fail. Half of what was to be written may be there. */
+/* True: this call shall fail. A disk that fails goes on failing; one that is full has room again at the next call. */
 static bool is_bad(void)
 {
-    if (fault_call == 0 || ++calls < fault_call)
+    if (fault_call == 0 || ++calls < fault_call || (fault == DISK_IS_FULL && calls > fault_call))
         return false;
     if (fault == DISK_KILLS)
         kill(getpid(), SIGKILL);
@@ -41,6 +41,7 @@ static int bad_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 at
 
 static int bad_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 at)
 {
+    /* Half of what was to be written is there. */
     if (fault_call != 0 && calls + 1 >= fault_call && fault != DISK_IS_FULL)
         (void)real_of(file)->pMethods->xWrite(real_of(file), bytes, count / 2, at);
     if (is_bad())

@@ -8,7 +8,8 @@ enum disk_fault { DISK_KILLS, DISK_FAILS, DISK_IS_FULL };
 
 /* From here on all that this process and its children open. */
 void bad_disk_install(void);
-/* The n-th call from now, in a child that is forked from here on; 0: none. */
+/* The n-th call from now, in a child that is forked from here on; 0: none. A disk is full for writes, and for one call; what isn't
+ * a write then fails. */
 void bad_disk_fault_at(enum disk_fault fault, unsigned call);
 
 #endif

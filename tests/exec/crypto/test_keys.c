@@ -326,6 +326,9 @@ static void a_file_of_others_or_of_another_process_is_refused(void **state)
 static int begin(void **state)
 {
     (void)state;
+    /* Hundreds of syncs, and no power is lost here. */
+    if (access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 0);
     scratch_begin(&scratch);
     return 0;
 }

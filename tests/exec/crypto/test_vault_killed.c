@@ -1,7 +1,7 @@
 /* A vault that is killed, or whose disk fails, at each call that changes keys.db in turn: what it had acknowledged holds, what it
  * had not can be asked for again, and what was shredded stays so. */
 #include <stdlib.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../scratch.h"
 #include "bad_disk.h"
@@ -87,27 +87,45 @@ static void check_promises(struct vault_rig *rig, const struct promised *promise
     }
 }
 
-/* False: the vault lived to the end. */
+/* Asks until the end, or until the vault is gone. A full disk is told, and the same vault goes on when there is room. */
+static size_t take_all(struct vault_rig *rig, struct promised *promised, bool *ret_was_full)
+{
+    size_t at = 0;
+
+    while (at < ARRAY_COUNT(steps)) {
+        if (take(rig, &steps[at], promised) == STATUS_OK) {
+            at++;
+            continue;
+        }
+        if (*ret_was_full || strstr(rig->refusal.text, "disk is full") == NULL)
+            break;
+        *ret_was_full = true;
+    }
+    return at;
+}
+
+/* False: the vault met no fault. */
 static bool run(enum disk_fault fault, unsigned call)
 {
     struct vault_rig rig;
     struct promised promised;
-    bool was_stopped = false;
+    bool was_full = false;
+    bool has_started;
     char name[16];
     size_t at = 0;
+    size_t stopped_at;
 
     memset(&promised, 0, sizeof(promised));
     snprintf(name, sizeof(name), "k%u", folders++);
     vault_rig_init(&rig, scratch_folder(&scratch, name));
     rig.options.log = NULL;
     bad_disk_fault_at(fault, call);
-    was_stopped = vault_rig_start(&rig) != STATUS_OK;
-    while (!was_stopped && at < ARRAY_COUNT(steps)) {
-        enum status status = take(&rig, &steps[at], &promised);
-
-        at += status == STATUS_OK;
-        was_stopped = status != STATUS_OK;
-    }
+    has_started = vault_rig_start(&rig) == STATUS_OK;
+    if (has_started)
+        at = take_all(&rig, &promised, &was_full);
+    stopped_at = at;
+    if (was_full && at < ARRAY_COUNT(steps))
+        fail_msg("full at call %u: the vault doesn't go on when there is room: %s", call, rig.refusal.text);
     bad_disk_fault_at(fault, 0);
     (void)vault_rig_stop(&rig);
     if (vault_rig_start(&rig) != STATUS_OK)
@@ -118,7 +136,7 @@ static bool run(enum disk_fault fault, unsigned call)
             fail_msg("stopped at call %u: step %zu cannot be asked for again: %s", call, at, rig.refusal.text);
     check_promises(&rig, &promised, NULL, call);
     assert_int_equal(vault_rig_stop(&rig), 0);
-    return was_stopped;
+    return was_full || stopped_at < ARRAY_COUNT(steps);
 }
 
 static void run_all(enum disk_fault fault)
@@ -127,11 +145,17 @@ static void run_all(enum disk_fault fault)
     const char *given = getenv("BERTH_TEST_STRIDE");
     unsigned stride = given != NULL ? (unsigned)atoi(given) : 1;
     unsigned call = 1;
+    unsigned faults = 0;
 
-    while (run(fault, call))
-        call += stride;
-    printf("%u calls that change keys.db\n", call - 1);
-    assert_true(call > 50);
+    /* A few faults show in nothing: a write-back that is put off. */
+    for (unsigned harmless = 0; harmless < 10; call += stride) {
+        bool was_hit = run(fault, call);
+
+        faults += was_hit;
+        harmless = was_hit ? 0 : harmless + 1;
+    }
+    printf("%u faults\n", faults);
+    assert_true(faults * stride > 50);
 }
 
 static void killed_at_every_call(void **state)
@@ -156,6 +180,9 @@ static int begin(void **state)
 {
     (void)state;
     bad_disk_install();
+    /* Thousands of syncs, and no power is lost here. */
+    if (access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 0);
     scratch_begin(&scratch);
     return 0;
 }
