@@ -153,6 +153,8 @@ void train_show_data(const struct training *training)
     if (data->cut > 0)
         fprintf(stderr, "%s%d of %d samples are longer than %lld tokens; their ends, and that they end, are not learned\n", training->name,
                 data->cut, data->count, (long long)settings->row_tokens);
+    if (data->equal > 0)
+        fprintf(stderr, "%s%d pairs are left out: their two answers are equal as far as they fit\n", training->name, data->equal);
     if (training->arguments->quiet)
         return;
     fprintf(stderr, "%s%d examples, %lld tokens, %lld of them learned", among(training), data->examples, (long long)data->tokens_count,

@@ -28,6 +28,7 @@ struct data_set {
                                   the preferred answer first */
     int32_t examples;          /* lines that hold one */
     int32_t cut;               /* samples longer than tokens_max, whose end is lost */
+    int32_t equal;             /* pairs left out, for their answers are equal as far as they fit */
     int32_t *tokens;
     uint8_t *is_target;
     int64_t tokens_count;
@@ -41,6 +42,7 @@ struct data_source {
     int32_t vocabulary;        /* of the model: ids must be below it */
     int32_t tokens_max;        /* of a sample; more is cut at the end */
     bool preferences;          /* those are wanted, and nothing else */
+    bool equal_too;            /* pairs of equal answers stay: not to be learned from, but to be counted */
 };
 
 /* INVALID: something is wrong with the file. `path` is opened as file_open() does. data_close() it. */

@@ -77,17 +77,21 @@ static enum status add_chats(struct data_reader *reader, const struct names *nam
     return status;
 }
 
-/* A margin between equal answers is nothing, whatever is learned. */
-static enum status check_differ(struct data_reader *reader, const struct names *names)
+/* A margin between equal answers is nothing, whatever is learned: such a pair is left out. `cut`: how many samples before it were. */
+static void leave_out_equal(struct data_reader *reader, int32_t cut)
 {
-    const struct data_set *set = reader->set;
+    struct data_set *set = reader->set;
     const struct data_sample *pair = &set->sample[set->count - 2];
 
-    if (pair[0].tokens != pair[1].tokens ||
+    if (reader->source->equal_too || pair[0].tokens != pair[1].tokens ||
         memcmp(set->tokens + pair[0].at, set->tokens + pair[1].at, (size_t)pair[0].tokens * sizeof(set->tokens[0])) != 0)
-        return STATUS_OK;
-    return data_fault(reader, "%s, %s: equal%s, so there is nothing to prefer", names->side[0], names->side[1],
-                      pair[0].tokens == reader->source->tokens_max ? " as far as they fit" : "");
+        return;
+    set->tokens_count = pair[0].at;
+    set->targets_count -= pair[0].targets + pair[1].targets;
+    set->cut = cut;
+    set->count -= 2;
+    set->examples--;
+    set->equal++;
 }
 
 static enum status check_input(struct data_reader *reader, json_t *input)
@@ -110,6 +114,7 @@ enum status data_preference(struct data_reader *reader, const json_t *example)
     const json_t *prompt = names == &openai ? json_object_get(input, "messages") : json_object_get(example, "prompt");
     json_t *tools = json_object_get(names == &openai ? input : example, "tools");
     const json_t *const sides[2] = {json_object_get(example, names->side[0]), json_object_get(example, names->side[1])};
+    const int32_t cut = reader->set->cut;
     enum status status = names == &openai ? check_input(reader, input) : STATUS_OK;
 
     for (int i = 0; i < 2 && status == STATUS_OK; i++)
@@ -120,5 +125,7 @@ enum status data_preference(struct data_reader *reader, const json_t *example)
             status = data_texts(reader, prompt, sides[i], names->side[i]);
     } else if (status == STATUS_OK)
         status = add_chats(reader, names, prompt, sides, tools);
-    return status == STATUS_OK ? check_differ(reader, names) : status;
+    if (status == STATUS_OK)
+        leave_out_equal(reader, cut);
+    return status;
 }

@@ -258,6 +258,9 @@ static enum status read_lines(struct data_reader *reader, const char *text, size
     }
     if (reader->faults > DATA_FAULTS_MAX)
         refuse_also(reader->refusal, STATUS_INVALID, "%s: and %d faults more", reader->shown, reader->faults - DATA_FAULTS_MAX);
+    if (reader->faults == 0 && reader->set->count == 0 && reader->set->equal > 0)
+        return refuse(reader->refusal, STATUS_INVALID, "%s: both answers are equal in each of its %d examples, so there is nothing to prefer",
+                      reader->shown, reader->set->equal);
     if (reader->faults == 0 && reader->set->count == 0)
         return refuse(reader->refusal, STATUS_INVALID, "%s: holds no example", reader->shown);
     return reader->faults == 0 ? STATUS_OK : STATUS_INVALID;

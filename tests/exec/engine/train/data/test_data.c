@@ -363,8 +363,7 @@ static void faults_of_preferences_name_line_and_field(void **state)
         {CHAT(U("Hi") "," A("x")), "messages: the method dpo wants input, preferred_output and non_preferred_output, or prompt, chosen and rejected"},
         {"{\"input\": {\"messages\": [" U("a") "]}, \"preferred_output\": [" A("b") "]}", "t.jsonl:1: non_preferred_output: missing"},
         {"{\"prompt\": \"a\", \"rejected\": \"b\"}", "chosen: missing"},
-        {PREFERENCE(U("a"), A("b"), A("b")), "preferred_output, non_preferred_output: equal, so"},
-        {CHOICE("\"a\"", "\"b\"", "\"b\""), "chosen, rejected: equal, so"},
+        {PREFERENCE(U("a"), A("b"), A("b")) PREFERENCE(U("c"), A("d"), A("d")), "t.jsonl: both answers are equal in each of its 2 examples"},
         {PREFERENCE(U("a"), A("b"), A("")), "non_preferred_output[0].content: empty"},
         {CHOICE("\"a\"", "\"\"", "\"b\""), "chosen: a text is wanted, and not an empty one"},
         {CHOICE("\"a\"", "[" A("b") "]", "\"b\""), "chosen: a text is wanted"},
@@ -389,9 +388,31 @@ static void faults_of_preferences_name_line_and_field(void **state)
         if (strstr(world.refusal.text, cases[i].said) == NULL)
             fail_msg("%s\nsays %s\nwithout %s", cases[i].text, world.refusal.text, cases[i].said);
     }
+    world_end(&world);
+}
+
+static void a_pair_of_equal_answers_is_left_out(void **state)
+{
+    struct world world = world_of(closed);
+
+    (void)state;
+    world.source.preferences = true;
+    assert_int_equal(take(&world, CHOICE("\"a\"", "\"bc\"", "\"bc\"") CHOICE("\"a\"", "\"b\"", "\"c\"") CHOICE("\"d\"", "\"\\u0065\"", "\"e\"")), STATUS_OK);
+    assert_int_equal(world.set->equal, 2);
+    assert_int_equal(world.set->examples, 1);
+    assert_int_equal(world.set->count, 2);
+    assert_int_equal(world.set->sample[0].line, 2);
+    assert_int_equal(world.set->targets_count, world.set->sample[0].targets + world.set->sample[1].targets);
+    assert_int_equal(world.set->tokens_count, world.set->sample[1].at + world.set->sample[1].tokens);
+    expect(&world, 0, "ab</s>", "b</s>");
     world.source.tokens_max = 6; /* what differs is cut away */
-    assert_int_equal(take(&world, CHOICE("\"a\"", "\"bbbbbbbbbc\"", "\"bbbbbbbbbd\"")), STATUS_INVALID);
-    assert_non_null(strstr(world.refusal.text, "equal as far as they fit"));
+    assert_int_equal(take(&world, CHOICE("\"a\"", "\"bbbbbbbbbc\"", "\"bbbbbbbbbd\"") CHOICE("\"a\"", "\"b\"", "\"c\"")), STATUS_OK);
+    assert_int_equal(world.set->equal, 1);
+    assert_int_equal(world.set->cut, 0);
+    assert_int_equal(world.set->sample[0].line, 2);
+    world.source.equal_too = true;
+    assert_int_equal(take(&world, CHOICE("\"a\"", "\"b\"", "\"b\"")), STATUS_OK);
+    assert_int_equal(world.set->count, 2);
     world_end(&world);
 }
 
@@ -483,6 +504,7 @@ int main(void)
         cmocka_unit_test(faults_name_line_and_field),
         cmocka_unit_test(a_preference_is_two_answers_behind_one_prompt),
         cmocka_unit_test(faults_of_preferences_name_line_and_field),
+        cmocka_unit_test(a_pair_of_equal_answers_is_left_out),
         cmocka_unit_test(what_is_too_long_is_cut_or_refused),
         cmocka_unit_test(mutations_are_taken_or_refused),
         cmocka_unit_test(an_order_is_a_permutation_of_its_seed_and_epoch),
