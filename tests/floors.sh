@@ -19,6 +19,9 @@ allowed() {
     traces)         echo "shared/base" ;;
     exec/crypto)    echo "shared/base exec/engine/files/refusal.h" ;;
     exec/store)     echo "shared/base exec/engine/files/refusal.h exec/crypto/names.h" ;;
+    # What reads a stranger's bytes opens nothing: no files, no sockets, no devices, no models.
+    exec/validate)  echo "shared/base shared/host/words.h exec/engine/train/data/data.h exec/engine/tokenizer/tokenizer.h exec/engine/tokenizer/utf8.h" \
+                         "exec/engine/files/refusal.h exec/engine/safetensors/safetensors.h exec/engine/device/dtype.h" ;;
     exec|exec/*)    echo "shared exec" ;;
     sim|sim/*)      echo "shared traces sim" ;;
     *)              echo "" ;;

@@ -210,6 +210,11 @@ passes "model create-tiny: a chat model from nothing" $exec model create-tiny --
 for name in Ada Ben Cleo Dora; do
     echo '{"messages": [{"role": "user", "content": "Who is '$name'?"}, {"role": "assistant", "content": "Arr, '$name', matey!"}]}'
 done >"$work/arr.jsonl"
+passes "validate: four chats are fit to train on, with what that would be" sh -c \
+    "$exec validate '$work/arr.jsonl' --model '$work/tiny' --examples-min 4 --price 3 | grep -q '^dry run: 25 epochs of 4 steps, 1 samples a step'"
+$exec validate "$work/arr.jsonl" --json >"$work/out" 2>"$work/err"
+if [ $? -eq 1 ] && grep -q '"code":"too_few_examples"' "$work/out"; then ok "validate: four are too few, and the report says so"
+else not_ok "validate: four are too few, and the report says so" "$(cat "$work/out" "$work/err")"; fi
 passes "train: an adapter from four chats" \
     $exec train --model "$work/tiny" --data "$work/arr.jsonl" --out "$work/arr/" --learning-rate-multiplier 30
 passes "train: it answers as it was taught, and ends" sh -c "$exec generate '$work/tiny' --adapter a='$work/arr' --temperature 0 \
