@@ -104,6 +104,23 @@ object empty file-1 80
 object some file-abc_DEF 180
 "$work/fuzz_envelope" -max_total_time=20 -max_len=4096 -artifact_prefix="$work/" "$work/objects" >"$work/fuzz.log" 2>&1
 note $? "twenty seconds of fuzzing: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
+
+# The same for files of examples: what the validator accepts, the trainer's reader takes. And one of the longest files there may be.
+clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_VALIDATE -Ishared -Iexec \
+    tests/fuzz/fuzz_validate.c exec/validate/*.c exec/engine/train/data/*.c exec/engine/tokenizer/*.c exec/engine/chat/*.c exec/engine/files/*.c \
+    exec/engine/model/byte_tokenizer.c shared/base/*.c shared/host/words.c shared/host/check_failed.c \
+    -ljansson -lz -lpcre2-8 -lutf8proc -lcrypto -lm -o "$work/fuzz_validate"
+note $? "the fuzzer of files of examples is built"
+mkdir "$work/examples"
+printf '\2%s' '{"messages": [{"role": "user", "content": "w?"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "4"}, {"role": "assistant", "content": "4", "weight": 1}], "tools": [{"function": {"name": "f"}}]}' >"$work/examples/chat"
+printf '\1%s' '{"input": {"messages": [{"role": "user", "content": "a"}]}, "preferred_output": [{"role": "assistant", "content": "b"}], "non_preferred_output": [{"role": "assistant", "content": "c"}]}' >"$work/examples/preference"
+printf '\3%s' '{"prompt": "a", "chosen": "\u00e9", "rejected": "c"}' >"$work/examples/choice"
+"$work/fuzz_validate" -max_total_time=40 -max_len=4096 -artifact_prefix="$work/" "$work/examples" >"$work/fuzz.log" 2>&1
+note $? "forty seconds of fuzzing them: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
+make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/validate/test_stream >/dev/null &&
+    BERTH_TEST_STREAM_MB=511 build/release/tests/exec/validate/test_stream >"$work/stream.log" 2>&1
+stream=$?
+note $stream "half a gigabyte of examples: $(grep -E 'ERROR: |took' "$work/stream.log" | head -n 1)"
 echo
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
