@@ -64,4 +64,9 @@ uint64_t opener_bytes(const struct opener *opener);
 enum status opener_read(struct opener *opener, uint64_t offset, void *ret_bytes, size_t count);
 void opener_close(struct opener *opener); /* wipes; NULL is fine */
 
+/* A file as sink, from where it stands, and as source; `context` is an int, its descriptor. STATUS_IO: errno says why.
+ * STATUS_CORRUPT: the file is shorter than was said. */
+enum status envelope_to_file(void *context, const void *bytes, size_t count);
+enum status envelope_from_file(void *context, uint64_t offset, void *ret_bytes, size_t count);
+
 #endif

@@ -3,7 +3,9 @@
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define FUZZ_ENVELOPE
 #include "fuzz/fuzz_envelope.c"
@@ -287,6 +289,37 @@ static void changed_bytes_never_open(void **state)
     }
 }
 
+/* What a worker does with the descriptors that it is given. */
+static void files_are_sealed_and_opened(void **state)
+{
+    const size_t bytes = 2 * CHUNK + 5;
+    uint8_t *plain = random_bytes(bytes, 14);
+    uint8_t *opened = malloc(bytes);
+    FILE *file = tmpfile();
+    int descriptor = fileno(file);
+    int none = -1;
+    struct sealer *sealer = NULL;
+    struct opener *opener = NULL;
+
+    (void)state;
+    assert_int_equal(sealer_open(&label_a, "key-1", key_a, envelope_to_file, &descriptor, &sealer), STATUS_OK);
+    assert_int_equal(sealer_put(sealer, plain, bytes), STATUS_OK);
+    assert_int_equal(sealer_finish(sealer), STATUS_OK);
+    sealer_close(sealer);
+    assert_int_equal(lseek(descriptor, 0, SEEK_END), envelope_sealed_bytes(bytes));
+    assert_int_equal(opener_open(&label_a, key_a, envelope_sealed_bytes(bytes), envelope_from_file, &descriptor, &opener), STATUS_OK);
+    assert_int_equal(opener_read(opener, 0, opened, bytes), STATUS_OK);
+    assert_memory_equal(opened, plain, bytes);
+    assert_int_equal(ftruncate(descriptor, ENVELOPE_HEADER_BYTES + 100), 0);
+    assert_int_equal(opener_read(opener, 0, opened, bytes), STATUS_CORRUPT);
+    opener_close(opener);
+    assert_int_equal(sealer_open(&label_a, "key-1", key_a, envelope_to_file, &none, &sealer), STATUS_IO);
+    assert_int_equal(opener_open(&label_a, key_a, envelope_sealed_bytes(bytes), envelope_from_file, &none, &opener), STATUS_IO);
+    fclose(file);
+    free(opened);
+    free(plain);
+}
+
 static enum status refuse_after(void *context, const void *bytes, size_t count)
 {
     (void)bytes;
@@ -321,6 +354,7 @@ int main(void)
         cmocka_unit_test(moved_chunks_are_refused),
         cmocka_unit_test(another_objects_tenants_purposes_or_versions_bytes_are_refused),
         cmocka_unit_test(a_header_names_its_key_and_does_not_hold_it),
+        cmocka_unit_test(files_are_sealed_and_opened),
         cmocka_unit_test(changed_bytes_never_open),
         cmocka_unit_test(what_a_sink_refuses_ends_the_sealing),
     };

@@ -74,7 +74,7 @@ static void a_file_that_others_may_read_is_refused(void **state)
 
 static void what_is_no_key_is_refused_and_not_quoted(void **state)
 {
-    static const char *const bad[] = {"", "\n", "00112233", DIGITS "0", DIGITS "\n\n", DIGITS " ", "g" DIGITS,
+    static const char *const bad[] = {"", "\n", "00112233", DIGITS "0", DIGITS "\n\n", DIGITS " ", DIGITS "g",
                                       "secret1234567890secret1234567890secret1234567890secret1234567890"};
     uint8_t *key = secret_alloc(KEY_BYTES);
     struct refusal refusal;
