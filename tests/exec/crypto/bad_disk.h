@@ -4,7 +4,8 @@
 
 #include "base/base.h"
 
-enum disk_fault { DISK_KILLS, DISK_FAILS, DISK_IS_FULL };
+/* DISK_LOSES_POWER: the process is killed, and what it had not synced is not in its files. */
+enum disk_fault { DISK_KILLS, DISK_FAILS, DISK_IS_FULL, DISK_LOSES_POWER };
 
 /* From here on all that this process and its children open. */
 void bad_disk_install(void);

@@ -1,5 +1,4 @@
 /* keys.db: what is created is found again, what is destroyed is in no file, what is touched is refused. */
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -7,7 +6,7 @@
 
 #include "../scratch.h"
 #include "crypto/keys.h"
-#include "crypto/wrap.h"
+#include "keys_files.h"
 #include "support.h"
 
 static struct scratch scratch;
@@ -159,59 +158,10 @@ static void what_is_destroyed_is_not_made_again(void **state)
     keys_close(keys);
 }
 
-/* All that is in keys.db, its log and whatever else lies beside it. */
-static bool files_hold(const char *path, const uint8_t *bytes, size_t count)
-{
-    static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
-    bool found = false;
-
-    for (size_t i = 0; i < ARRAY_COUNT(endings); i++) {
-        char name[600];
-        struct refusal refusal;
-        int64_t size = 0;
-        void *data = NULL;
-
-        snprintf(name, sizeof(name), "%s%s", path, endings[i]);
-        if (file_read(AT_FDCWD, name, name, 1 << 30, &data, &size, &refusal) != STATUS_OK)
-            continue;
-        for (const uint8_t *at = data; !found && at + count <= (uint8_t *)data + size; at++)
-            found = memcmp(at, bytes, count) == 0;
-        free(data);
-    }
-    return found;
-}
-
-/* What is in the row now, read by SQLite from a copy, for the file is locked. */
-struct row {
-    uint8_t wrapped[WRAPPED_KEY_BYTES];
-};
-static size_t read_rows(const char *path, const char *query, struct row *ret_rows, size_t rows_max)
-{
-    char command[1300];
-    sqlite3 *file = NULL;
-    sqlite3_stmt *statement = NULL;
-    size_t count = 0;
-
-    snprintf(command, sizeof(command), "cp %s %s.copy && cp %s-wal %s.copy-wal", path, path, path, path);
-    assert_int_equal(system(command), 0);
-    snprintf(command, sizeof(command), "%s.copy", path);
-    assert_int_equal(sqlite3_open(command, &file), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(file, query, -1, &statement, NULL), SQLITE_OK);
-    while (sqlite3_step(statement) == SQLITE_ROW && count < rows_max) {
-        assert_int_equal(sqlite3_column_bytes(statement, 0), WRAPPED_KEY_BYTES);
-        memcpy(ret_rows[count++].wrapped, sqlite3_column_blob(statement, 0), WRAPPED_KEY_BYTES);
-    }
-    sqlite3_finalize(statement);
-    sqlite3_close(file);
-    snprintf(command, sizeof(command), "rm -f %s.copy*", path);
-    assert_int_equal(system(command), 0);
-    return count;
-}
-
 static void check_erased(const char *path, const struct row *rows, size_t count, const char *what)
 {
     for (size_t i = 0; i < count; i++)
-        if (files_hold(path, rows[i].wrapped, WRAPPED_KEY_BYTES) || files_hold(path, rows[i].wrapped + 24, 24))
+        if (keys_files_hold(path, rows[i].wrapped, WRAPPED_KEY_BYTES) || keys_files_hold(path, rows[i].wrapped + 24, 24))
             fail_msg("%s: wrapped key %zu of %zu is still in a file", what, i, count);
 }
 
@@ -238,24 +188,24 @@ static void what_is_destroyed_is_in_no_file(void **state)
         assert_int_equal(keys_create(keys, "acme", id, key, &refusal), STATUS_OK);
         if (i % 2 == 0) {
             snprintf(query, sizeof(query), "SELECT wrapped FROM dek WHERE id = '%s'", id);
-            assert_int_equal(read_rows(path, query, &deks[0], 1), 1);
-            assert_true(files_hold(path, deks[0].wrapped, WRAPPED_KEY_BYTES)); /* the search finds what is there */
+            assert_int_equal(keys_files_rows(path, query, &deks[0], 1), 1);
+            assert_true(keys_files_hold(path, deks[0].wrapped, WRAPPED_KEY_BYTES)); /* the search finds what is there */
             assert_int_equal(keys_shred(keys, "acme", id, &refusal), STATUS_OK);
             check_erased(path, deks, 1, "a shredded key");
         }
     }
-    assert_int_equal(read_rows(path, "SELECT wrapped FROM dek WHERE wrapped IS NOT NULL", all, KEYS + 1), KEYS / 2 + 1);
-    assert_int_equal(read_rows(path, "SELECT wrapped FROM kek WHERE wrapped IS NOT NULL", keks, 2), 1);
+    assert_int_equal(keys_files_rows(path, "SELECT wrapped FROM dek WHERE wrapped IS NOT NULL", all, KEYS + 1), KEYS / 2 + 1);
+    assert_int_equal(keys_files_rows(path, "SELECT wrapped FROM kek WHERE wrapped IS NOT NULL", keks, 2), 1);
     assert_int_equal(keys_tenant_rotate(keys, "acme", &refusal), STATUS_OK);
     check_erased(path, all, KEYS / 2 + 1, "a key before its tenant's rotation");
     check_erased(path, keks, 1, "a tenant's key before its rotation");
 
-    assert_int_equal(read_rows(path, "SELECT wrapped FROM kek WHERE wrapped IS NOT NULL", keks, 2), 1);
+    assert_int_equal(keys_files_rows(path, "SELECT wrapped FROM kek WHERE wrapped IS NOT NULL", keks, 2), 1);
     assert_int_equal(keys_rotate_master(keys, master_b, &refusal), STATUS_OK);
     check_erased(path, keks, 1, "a tenant's key before the master's rotation");
 
-    assert_int_equal(read_rows(path, "SELECT wrapped FROM dek WHERE wrapped IS NOT NULL", all, KEYS + 1), KEYS / 2 + 1);
-    assert_int_equal(read_rows(path, "SELECT wrapped FROM kek WHERE wrapped IS NOT NULL", keks, 2), 1);
+    assert_int_equal(keys_files_rows(path, "SELECT wrapped FROM dek WHERE wrapped IS NOT NULL", all, KEYS + 1), KEYS / 2 + 1);
+    assert_int_equal(keys_files_rows(path, "SELECT wrapped FROM kek WHERE wrapped IS NOT NULL", keks, 2), 1);
     assert_int_equal(keys_tenant_shred(keys, "acme", &refusal), STATUS_OK);
     check_erased(path, all, KEYS / 2 + 1, "a shredded tenant's data keys");
     check_erased(path, keks, 1, "a shredded tenant's key");

@@ -1,10 +1,11 @@
-/* A vault that is killed, or whose disk fails, at each call that changes keys.db in turn: what it had acknowledged holds, what it
- * had not can be asked for again, and what was shredded stays so. */
+/* A vault that is killed, or loses power, or whose disk fails or fills, at each call that changes keys.db in turn: what it had
+ * acknowledged holds, what it had not can be asked for again, and what was shredded stays so and is on no disk. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "../scratch.h"
 #include "bad_disk.h"
+#include "keys_files.h"
 #include "vault_rig.h"
 
 static struct scratch scratch;
@@ -17,8 +18,8 @@ struct step {
     const char *id;
 };
 static const struct step steps[] = {
-    {CREATE_TENANT, "acme", NULL}, {CREATE_KEY, "acme", "file-1"}, {CREATE_KEY, "acme", "file-2"}, {CREATE_TENANT, "other", NULL},
-    {CREATE_KEY, "other", "file-3"}, {ROTATE, "acme", NULL}, {SHRED_KEY, "acme", "file-1"}, {SHRED_TENANT, "other", NULL},
+    {CREATE_TENANT, "acme", NULL}, {CREATE_KEY, "acme", "file-1"}, {CREATE_TENANT, "other", NULL}, {CREATE_KEY, "other", "file-3"},
+    {ROTATE, "acme", NULL}, {CREATE_KEY, "acme", "file-2"}, {SHRED_KEY, "acme", "file-2"}, {SHRED_TENANT, "other", NULL},
     {CREATE_KEY, "acme", "file-4"},
 };
 #define FILES 4
@@ -28,11 +29,31 @@ struct promised {
     uint8_t keys[FILES + 1][KEY_BYTES]; /* by the number in the file's name */
     bool is_given[FILES + 1];
     bool is_shredded[FILES + 1];
+    struct row rows[FILES + 1]; /* as they were last on disk */
 };
 
 static unsigned number(const char *id)
 {
     return (unsigned)(id[5] - '0');
+}
+
+static void note_rows(struct vault_rig *rig, struct promised *promised)
+{
+    for (unsigned i = 1; i <= FILES; i++) {
+        char query[100];
+
+        snprintf(query, sizeof(query), "SELECT wrapped FROM dek WHERE id = 'file-%u' AND wrapped IS NOT NULL", i);
+        if (promised->is_given[i] && !promised->is_shredded[i])
+            assert_int_equal(keys_files_rows(rig->keys_path, query, &promised->rows[i], 1), 1);
+    }
+}
+
+/* What is on the disk of a vault that is no more. */
+static void check_erased(const struct vault_rig *rig, const struct promised *promised, unsigned call)
+{
+    for (unsigned i = 1; i <= FILES; i++)
+        if (promised->is_shredded[i] && keys_files_hold(rig->keys_path, promised->rows[i].wrapped, WRAPPED_KEY_BYTES))
+            fail_msg("stopped at call %u: the key of file-%u is still on disk", call, i);
 }
 
 static enum status take(struct vault_rig *rig, const struct step *step, struct promised *promised)
@@ -74,7 +95,7 @@ static void check_promises(struct vault_rig *rig, const struct promised *promise
     for (unsigned i = 1; i <= FILES; i++) {
         char id[16];
         enum status status;
-        bool may_be_gone = asked != NULL && ((asked->what == SHRED_KEY && i == 1) || (asked->what == SHRED_TENANT && i == 3));
+        bool may_be_gone = asked != NULL && ((asked->what == SHRED_KEY && i == number(asked->id)) || (asked->what == SHRED_TENANT && i == 3));
 
         if (!promised->is_given[i])
             continue;
@@ -94,6 +115,8 @@ static size_t take_all(struct vault_rig *rig, struct promised *promised, bool *r
 
     while (at < ARRAY_COUNT(steps)) {
         if (take(rig, &steps[at], promised) == STATUS_OK) {
+            if (steps[at].what == CREATE_KEY || steps[at].what == ROTATE)
+                note_rows(rig, promised);
             at++;
             continue;
         }
@@ -128,6 +151,7 @@ static bool run(enum disk_fault fault, unsigned call)
         fail_msg("full at call %u: the vault doesn't go on when there is room: %s", call, rig.refusal.text);
     bad_disk_fault_at(fault, 0);
     (void)vault_rig_stop(&rig);
+    check_erased(&rig, &promised, call);
     if (vault_rig_start(&rig) != STATUS_OK)
         fail_msg("stopped at call %u: %s", call, rig.refusal.text);
     check_promises(&rig, &promised, at < ARRAY_COUNT(steps) ? &steps[at] : NULL, call);
@@ -164,6 +188,13 @@ static void killed_at_every_call(void **state)
     run_all(DISK_KILLS);
 }
 
+/* At every call, with all that was not synced by then. */
+static void power_lost_at_every_call(void **state)
+{
+    (void)state;
+    run_all(DISK_LOSES_POWER);
+}
+
 static void a_disk_that_fails_at_every_call(void **state)
 {
     (void)state;
@@ -198,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_at_every_call),
+        cmocka_unit_test(power_lost_at_every_call),
         cmocka_unit_test(a_disk_that_fails_at_every_call),
         cmocka_unit_test(a_disk_that_is_full_at_every_call),
     };
