@@ -62,7 +62,7 @@ static enum format format_of(const struct tree *tree)
 static bool is_wanted(const struct validator *validator, enum format format)
 {
     if (validator->config.preferences)
-        return format == FORMAT_PREFERENCE || format == FORMAT_CHOICE;
+        return format == FORMAT_CHOICE || (format == FORMAT_PREFERENCE && validator->chats);
     return format == (validator->chats ? FORMAT_CHAT : FORMAT_PAIR);
 }
 
@@ -96,7 +96,7 @@ static size_t foreign_issue(struct validator *validator, enum format format)
                         keys_text(&validator->tree, keys),
                         validator->config.preferences ? "\"input\", \"preferred_output\" and \"non_preferred_output\""
                                                       : validator->chats ? "\"messages\"" : "\"prompt\" and \"completion\"");
-    if (format == FORMAT_CHAT && !validator->config.preferences)
+    if ((format == FORMAT_CHAT && !validator->config.preferences) || (format == FORMAT_PREFERENCE && validator->config.preferences))
         return issue_at(validator, VALIDATE_NO_CHAT_TEMPLATE, NO_COLUMN, NONE_INDEX, "File is of chats, and this model has no chat template.");
     if (format == FORMAT_PAIR && !validator->config.preferences)
         return issue_at(validator, VALIDATE_LEGACY_FORMAT, NO_COLUMN, NONE_INDEX,

@@ -210,8 +210,6 @@ void set_end(struct validator *validator)
 {
     const struct validate_statistics *statistics = &validator->statistics;
 
-    for (enum format format = 0; format < FORMAT_COUNT; format++)
-        validator->confused |= validator->foreign[format] > 0;
     if (statistics->examples > 0 && statistics->examples < validator->config.examples_min && !validator->confused)
         issue_line(validator, VALIDATE_TOO_FEW_EXAMPLES, 0, "File has %lld examples; at least %lld are needed.", (long long)statistics->examples,
                    (long long)validator->config.examples_min);

@@ -19,7 +19,7 @@ struct twins {
 
 /* The first that was added with this hash; NULL: none. */
 const struct twin *twins_find(const struct twins *twins, uint64_t hash);
-/* False: the table is full. The hash must not be there yet. */
+/* False: the table is full, or too many hashes end alike. The hash must not be there yet. */
 bool twins_add(struct twins *twins, uint64_t hash, uint32_t other, int32_t line);
 void twins_free(struct twins *twins);
 

@@ -51,7 +51,7 @@
     X(RENAMED_COLUMNS, "renamed_columns", ERROR, "Make a user's message of the question and an assistant's of the answer.")                \
     X(WRONG_METHOD, "wrong_method", ERROR, "Choose the other method, or another file.")                                                    \
     X(MIXED_FORMAT, "mixed_format", ERROR, "Write all lines of a file in one format.")                                                     \
-    X(NO_CHAT_TEMPLATE, "no_chat_template", ERROR, "Give lines of {\"prompt\": TEXT, \"completion\": TEXT}, or take a chat model.")        \
+    X(NO_CHAT_TEMPLATE, "no_chat_template", ERROR, "Take a chat model, or give texts: prompt and completion, or prompt, chosen and rejected.") \
     X(NO_ASSISTANT, "no_assistant", ERROR, "End the example with the answer that is to be learned.")                                       \
     X(LAST_NOT_ASSISTANT, "last_not_assistant", ERROR, "End the example with the answer that is to be learned.")                           \
     X(CONSECUTIVE_ROLES, "consecutive_roles", WARNING, "Join the two, if they are one turn.")                                              \

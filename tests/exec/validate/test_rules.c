@@ -338,6 +338,8 @@ static void sets(void **state)
     }
     rig.config.examples_min = 10;
     assert_string_equal(rig_said(&rig, GOOD CHAT(U("Ho") ", " A("x"))), "0 too_few_examples");
+    assert_string_equal(rig_said(&rig, GOOD "{\"prompt\": \"a\", \"completion\": \"b\"}"), "2 legacy_format; 0 too_few_examples");
+    assert_string_equal(rig_said(&rig, "[\n" GOOD "]"), "1 file_is_json_array"); /* how many there are is not known */
     rig_end(&held_out);
     rig_end(&rig);
 }
@@ -372,6 +374,11 @@ static void models(void **state)
     assert_string_equal(rig_said(&rig, GOOD), "1 no_chat_template");
     assert_string_equal(rig_said(&rig, "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"c\", \"completion\": \"\"}\n{\"prompt\": 1, \"x\": 2}"),
                         "2:31 missing_content completion; 3 missing_key; 3:12 key_type prompt; 3:15 unrecognized_key x");
+    rig_end(&rig);
+    rig = rig_of(true);
+    rig_model(&rig, NULL, 200);
+    assert_string_equal(rig_said(&rig, PAIR(U("a"), A("b"), A("c")) PAIR(U("a"), A("d"), A("c"))), "1 no_chat_template");
+    assert_string_equal(rig_said(&rig, CHOICE("\"a\"", "\"b\"", "\"c\"")), "");
     rig_end(&rig);
 }
 
