@@ -4,101 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rig.h"
-
-enum { STEPS = 2, JOBS = 3 };
-
-/* What a run leaves of one job. */
-struct left {
-    int64_t parameters;
-    float *matrices;
-    double loss[STEPS];
-};
-
-static const struct tiny tiny = {
-    .dims = {.hidden = 40, .heads = 6, .kv_heads = 2, .head_dim = 12, .ffn = 40, .vocabulary = 90, .layers = 2}, .normed_heads = true,
-    .dtype = DTYPE_BF16};
-
-struct world {
-    char directory[64];
-    struct model *model;
-    struct lora_source source[JOBS];
-    struct rig_samples samples[JOBS];
-};
-
-static void world_open(struct world *world)
-{
-    static const int32_t ranks[JOBS] = {4, 16, 7};
-    static const uint32_t modules[JOBS] = {0x7f, 0x05, 0x6a};
-
-    rig_model_make(&tiny, 11, world->directory);
-    world->model = rig_model(world->directory);
-    for (int32_t job = 0; job < JOBS; job++) {
-        /* The last one leaves the lowest layer alone. */
-        world->source[job] = rig_source(&tiny.dims, ranks[job], modules[job], job == 2, 20 + (uint64_t)job);
-        rig_samples_draw(&world->samples[job], 5 + 3 * job, 60, tiny.dims.vocabulary, job, 30 + (uint64_t)job);
-    }
-}
-
-static void world_close(struct world *world)
-{
-    for (int32_t job = 0; job < JOBS; job++)
-        rig_source_free(&world->source[job]);
-    model_close(world->model);
-    rig_model_drop(world->directory);
-}
-
-/* Trains the jobs of the mask together for some steps; ret_left [JOBS]. */
-static void train(const struct world *world, const struct trainer_config *config, uint32_t mask, struct left *ret_left)
-{
-    struct trainer *trainer = rig_trainer(world->model, config);
-    const struct optimizer optimizer = {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .decay = 0.01f, .clip = 0.5f};
-    const double rates[JOBS] = {1e-3, 2e-3, 3e-3};
-    struct train_sample samples[64];
-    int32_t count = 0;
-
-    for (int32_t turn = 0; turn < 64; turn++) /* interleaved */
-        for (int32_t job = JOBS - 1; job >= 0; job--)
-            if ((mask >> job & 1) != 0 && turn < world->samples[job].count)
-                samples[count++] = world->samples[job].sample[turn];
-    for (int32_t job = 0; job < JOBS; job++)
-        if ((mask >> job & 1) != 0)
-            assert_int_equal(trainer_job_open(trainer, job, &world->source[job], &optimizer), STATUS_OK);
-    for (int step = 0; step < STEPS; step++) {
-        struct train_outcome outcomes[JOBS] = {{0}};
-
-        assert_int_equal(trainer_step(trainer, samples, count, rates, outcomes), STATUS_OK);
-        for (int32_t job = 0; job < JOBS; job++)
-            ret_left[job].loss[step] = outcomes[job].loss;
-    }
-    for (int32_t job = 0; job < JOBS; job++) {
-        if ((mask >> job & 1) == 0)
-            continue;
-        ret_left[job].parameters = trainer_parameters(trainer, job);
-        ret_left[job].matrices = malloc((size_t)ret_left[job].parameters * sizeof(float));
-        trainer_get(trainer, job, TRAIN_MATRICES, ret_left[job].matrices);
-    }
-    trainer_close(trainer);
-}
-
-static void left_free(struct left *left)
-{
-    for (int32_t job = 0; job < JOBS; job++)
-        free(left[job].matrices);
-    memset(left, 0, JOBS * sizeof(*left));
-}
-
-static void expect_same(const struct left *expected, const struct left *found, int32_t job, const char *what, enum kernel_set set)
-{
-    for (int step = 0; step < STEPS; step++)
-        if (memcmp(&expected->loss[step], &found->loss[step], sizeof(double)) != 0 || !isfinite(found->loss[step]))
-            fail_msg("%s, %s: job %d, step %d: losses %a and %a", kernel_set_name(set), what, job, step, expected->loss[step],
-                     found->loss[step]);
-    for (int64_t i = 0; i < expected->parameters; i++)
-        if (float_bits(expected->matrices[i]) != float_bits(found->matrices[i]))
-            fail_msg("%s, %s: job %d, number %lld: %a and %a", kernel_set_name(set), what, job, (long long)i,
-                     (double)expected->matrices[i], (double)found->matrices[i]);
-}
+#include "jobs.h"
 
 static struct trainer_config config_of(enum mode mode, enum kernel_set set, uint32_t threads, enum recompute recompute)
 {
@@ -113,27 +19,27 @@ static struct trainer_config config_of(enum mode mode, enum kernel_set set, uint
 
 static void a_job_learns_the_same_beside_others(void **state)
 {
-    static struct world world;
+    static struct jobs jobs;
 
     (void)state;
-    world_open(&world);
+    jobs_open(&jobs, 12, 6);
     RIG_EACH_SET(set)
         for (enum mode mode = MODE_EXACT; mode <= MODE_FAST; mode++) {
             const struct trainer_config config = config_of(mode, set, 1, RECOMPUTE_NONE);
             struct left together[JOBS] = {{0}};
 
-            train(&world, &config, 7, together);
+            jobs_train(&jobs, &config, 7, together);
             assert_true(together[0].loss[STEPS - 1] < together[0].loss[0]);
             for (int32_t job = 0; job < JOBS; job++) {
                 struct left alone[JOBS] = {{0}};
 
-                train(&world, &config, 1u << job, alone);
-                expect_same(&together[job], &alone[job], job, mode == MODE_EXACT ? "exact, alone" : "fast, alone", set);
+                jobs_train(&jobs, &config, 1u << job, alone);
+                left_expect(&together[job], &alone[job], job, mode == MODE_EXACT ? "exact, alone" : "fast, alone", set);
                 left_free(alone);
             }
             left_free(together);
         }
-    world_close(&world);
+    jobs_close(&jobs);
 }
 
 static void levels_and_threads_change_no_bit(void **state)
@@ -142,43 +48,43 @@ static void levels_and_threads_change_no_bit(void **state)
         enum recompute recompute;
         uint32_t threads;
     } ways[] = {{RECOMPUTE_PARTIAL, 1}, {RECOMPUTE_LAYER, 2}, {RECOMPUTE_NONE, 3}};
-    static struct world world;
+    static struct jobs jobs;
 
     (void)state;
-    world_open(&world);
+    jobs_open(&jobs, 12, 6);
     RIG_EACH_SET(set)
         for (enum mode mode = MODE_EXACT; mode <= MODE_FAST; mode++) {
             struct trainer_config config = config_of(mode, set, 1, RECOMPUTE_NONE);
             struct left expected[JOBS] = {{0}};
 
-            train(&world, &config, 7, expected);
+            jobs_train(&jobs, &config, 7, expected);
             for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
                 struct left found[JOBS] = {{0}};
                 char what[64];
 
                 config = config_of(mode, set, ways[i].threads, ways[i].recompute);
                 snprintf(what, sizeof(what), "%s, %u threads", recompute_name(ways[i].recompute), ways[i].threads);
-                train(&world, &config, 7, found);
+                jobs_train(&jobs, &config, 7, found);
                 for (int32_t job = 0; job < JOBS; job++)
-                    expect_same(&expected[job], &found[job], job, what, set);
+                    left_expect(&expected[job], &found[job], job, what, set);
                 left_free(found);
             }
             left_free(expected);
         }
-    world_close(&world);
+    jobs_close(&jobs);
 }
 
 /* Gradients of samples in one batch, and of one batch each. */
 static void packed_samples_do_not_see_each_other(void **state)
 {
-    static struct world world;
+    static struct jobs jobs;
 
     (void)state;
-    world_open(&world);
+    jobs_open(&jobs, 12, 6);
     RIG_EACH_SET(set) {
         const struct trainer_config config = config_of(MODE_EXACT, set, 1, RECOMPUTE_NONE);
-        struct trainer *trainer = rig_trainer(world.model, &config);
-        struct rig_samples *samples = &world.samples[0];
+        struct trainer *trainer = rig_trainer(jobs.model, &config);
+        struct rig_samples *samples = &jobs.samples[0];
         int64_t parameters;
         float *packed;
         float *apart;
@@ -187,7 +93,7 @@ static void packed_samples_do_not_see_each_other(void **state)
         double largest = 0;
         double worst = 0;
 
-        assert_int_equal(trainer_job_open(trainer, 0, &world.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
+        assert_int_equal(trainer_job_open(trainer, 0, &jobs.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
         parameters = trainer_parameters(trainer, 0);
         packed = calloc((size_t)parameters, sizeof(float));
         apart = calloc((size_t)parameters, sizeof(float));
@@ -210,19 +116,19 @@ static void packed_samples_do_not_see_each_other(void **state)
         free(apart);
         trainer_close(trainer);
     }
-    world_close(&world);
+    jobs_close(&jobs);
 }
 
 /* Without a rate nothing moves, and the first moment is a tenth of the gradient. free() it. */
-static float *gradient_of(const struct world *world, const struct trainer_config *config, const struct train_sample *samples, int32_t count,
+static float *gradient_of(const struct jobs *jobs, const struct trainer_config *config, const struct train_sample *samples, int32_t count,
                           int64_t *ret_parameters)
 {
-    struct trainer *trainer = rig_trainer(world->model, config);
+    struct trainer *trainer = rig_trainer(jobs->model, config);
     struct train_outcome outcomes[JOBS] = {{0}};
     const double rates[JOBS] = {0};
     float *gradient;
 
-    assert_int_equal(trainer_job_open(trainer, 0, &world->source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
+    assert_int_equal(trainer_job_open(trainer, 0, &jobs->source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
     *ret_parameters = trainer_parameters(trainer, 0);
     gradient = calloc((size_t)*ret_parameters, sizeof(float));
     assert_int_equal(trainer_step(trainer, samples, count, rates, outcomes), STATUS_OK);
@@ -235,29 +141,29 @@ static float *gradient_of(const struct world *world, const struct trainer_config
  * passes instead, in which a token of the short sample weighs more (transformers#24725, #34191, trl#2175, torchtune#1875); that is far away. */
 static void two_passes_of_one_sample_are_one_pass_of_two(void **state)
 {
-    static struct world world;
+    static struct jobs jobs;
     struct trainer_config whole = config_of(MODE_EXACT, kernel_set_best(), 1, RECOMPUTE_NONE);
     struct trainer_config parts = whole;
-    struct train_sample *samples = world.samples[0].sample;
+    struct train_sample *samples = jobs.samples[0].sample;
     double largest = 0, apart = 0, off = 0;
     float *together, *each, *mean[2];
     int64_t parameters;
 
     (void)state;
     parts.job_rows_max = 64;
-    world_open(&world);
-    rig_samples_draw(&world.samples[0], 2, 60, tiny.dims.vocabulary, 0, 44);
+    jobs_open(&jobs, 12, 6);
+    rig_samples_draw(&jobs.samples[0], 2, 60, jobs.model->config.dims.vocabulary, 0, 44);
     samples[0].rows = 60;
     samples[1].rows = 8;
     for (int32_t s = 0; s < 2; s++)
         for (int32_t t = 0; t < samples[s].rows; t++) {
-            world.samples[0].tokens[s][t] = (7 * t + 13 * s) % tiny.dims.vocabulary;
-            world.samples[0].is_target[s][t] = t > 0;
+            jobs.samples[0].tokens[s][t] = (7 * t + 13 * s) % jobs.model->config.dims.vocabulary;
+            jobs.samples[0].is_target[s][t] = t > 0;
         }
-    together = gradient_of(&world, &whole, samples, 2, &parameters);
-    each = gradient_of(&world, &parts, samples, 2, &parameters);
-    mean[0] = gradient_of(&world, &whole, &samples[0], 1, &parameters);
-    mean[1] = gradient_of(&world, &whole, &samples[1], 1, &parameters);
+    together = gradient_of(&jobs, &whole, samples, 2, &parameters);
+    each = gradient_of(&jobs, &parts, samples, 2, &parameters);
+    mean[0] = gradient_of(&jobs, &whole, &samples[0], 1, &parameters);
+    mean[1] = gradient_of(&jobs, &whole, &samples[1], 1, &parameters);
     for (int64_t i = 0; i < parameters; i++) {
         largest = fmax(largest, fabs((double)together[i]));
         apart = fmax(apart, fabs((double)together[i] - (double)each[i]));
@@ -270,24 +176,24 @@ static void two_passes_of_one_sample_are_one_pass_of_two(void **state)
     free(each);
     free(mean[0]);
     free(mean[1]);
-    world_close(&world);
+    jobs_close(&jobs);
 }
 
 /* The loss of two passes is the mean over both passes' targets, not the mean of two means. */
 static void accumulated_passes_are_one_batch(void **state)
 {
-    static struct world world;
+    static struct jobs jobs;
     struct trainer_config config;
 
     (void)state;
-    world_open(&world);
+    jobs_open(&jobs, 12, 6);
     config = config_of(MODE_EXACT, kernel_set_best(), 1, RECOMPUTE_NONE);
     config.rows_max = 800;
     for (int32_t whole = 0; whole < 2; whole++) {
         static struct left left[2][JOBS];
 
         config.job_rows_max = whole != 0 ? 800 : 64;
-        train(&world, &config, 7, left[whole]);
+        jobs_train(&jobs, &config, 7, left[whole]);
         for (int32_t job = 0; whole != 0 && job < JOBS; job++) {
             for (int step = 0; step < STEPS; step++)
                 assert_true(fabs(left[0][job].loss[step] - left[1][job].loss[step]) < 2e-6 * left[0][job].loss[step]);
@@ -299,13 +205,13 @@ static void accumulated_passes_are_one_batch(void **state)
             left_free(left[1]);
         }
     }
-    world_close(&world);
+    jobs_close(&jobs);
 }
 
 /* log p without a way back, of a job and of the base, and what a coefficient of each sample does. */
 static void logp_needs_no_way_back(void **state)
 {
-    static struct world world;
+    static struct jobs jobs;
     struct trainer_config config = config_of(MODE_FAST, kernel_set_best(), 2, RECOMPUTE_LAYER);
     struct trainer *trainer;
     struct train_score before[64];
@@ -314,32 +220,32 @@ static void logp_needs_no_way_back(void **state)
     float *gradient;
 
     (void)state;
-    world_open(&world);
-    trainer = rig_trainer(world.model, &config);
-    assert_int_equal(trainer_job_open(trainer, 1, &world.source[1], &OPTIMIZER_DEFAULT), STATUS_OK);
+    jobs_open(&jobs, 12, 6);
+    trainer = rig_trainer(jobs.model, &config);
+    assert_int_equal(trainer_job_open(trainer, 1, &jobs.source[1], &OPTIMIZER_DEFAULT), STATUS_OK);
     gradient = malloc((size_t)trainer_parameters(trainer, 1) * sizeof(float));
-    trainer_logp(trainer, world.samples[1].sample, world.samples[1].count, before);
+    trainer_logp(trainer, jobs.samples[1].sample, jobs.samples[1].count, before);
     trainer_get(trainer, 1, TRAIN_GRADIENTS, gradient);
     for (int64_t i = 0; i < trainer_parameters(trainer, 1); i++)
         assert_true(gradient[i] == 0);
-    for (int32_t i = 0; i < world.samples[1].count; i++)
-        world.samples[1].sample[i].coef = i == 0 ? 1.0f : 0.0f;
-    trainer_pass(trainer, world.samples[1].sample, world.samples[1].count, passed);
-    assert_memory_equal(before, passed, (size_t)world.samples[1].count * sizeof(struct train_score));
-    for (int32_t i = 0; i < world.samples[1].count; i++)
-        world.samples[1].sample[i].job = SEGMENT_NONE;
-    trainer_logp(trainer, world.samples[1].sample, world.samples[1].count, base);
+    for (int32_t i = 0; i < jobs.samples[1].count; i++)
+        jobs.samples[1].sample[i].coef = i == 0 ? 1.0f : 0.0f;
+    trainer_pass(trainer, jobs.samples[1].sample, jobs.samples[1].count, passed);
+    assert_memory_equal(before, passed, (size_t)jobs.samples[1].count * sizeof(struct train_score));
+    for (int32_t i = 0; i < jobs.samples[1].count; i++)
+        jobs.samples[1].sample[i].job = SEGMENT_NONE;
+    trainer_logp(trainer, jobs.samples[1].sample, jobs.samples[1].count, base);
     assert_true(base[0].logp != before[0].logp);
     free(gradient);
     trainer_close(trainer);
-    world_close(&world);
+    jobs_close(&jobs);
 }
 
 /* One target, and each token of the vocabulary as it: one is a hit, the likeliest. */
 static void a_hit_is_the_target_that_is_likeliest(void **state)
 {
     enum { VOCABULARY = 90, AT_ONCE = 15 };
-    static struct world world;
+    static struct jobs jobs;
     static const uint8_t is_target[3] = {0, 0, 1};
     struct trainer_config config = config_of(MODE_EXACT, kernel_set_best(), 1, RECOMPUTE_NONE);
     int32_t tokens[VOCABULARY][3];
@@ -350,9 +256,9 @@ static void a_hit_is_the_target_that_is_likeliest(void **state)
     int64_t hits = 0;
 
     (void)state;
-    world_open(&world);
-    trainer = rig_trainer(world.model, &config);
-    assert_int_equal(trainer_job_open(trainer, 0, &world.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
+    jobs_open(&jobs, 12, 6);
+    trainer = rig_trainer(jobs.model, &config);
+    assert_int_equal(trainer_job_open(trainer, 0, &jobs.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
     for (int32_t id = 0; id < VOCABULARY; id++) {
         tokens[id][0] = 7;
         tokens[id][1] = 31;
@@ -369,12 +275,12 @@ static void a_hit_is_the_target_that_is_likeliest(void **state)
     assert_int_equal(hits, 1);
     assert_int_equal(scores[likeliest].hits, 1);
     trainer_close(trainer);
-    world_close(&world);
+    jobs_close(&jobs);
 }
 
 static void a_gradient_that_is_no_number_changes_nothing(void **state)
 {
-    static struct world world;
+    static struct jobs jobs;
     struct trainer_config config = config_of(MODE_EXACT, kernel_set_best(), 1, RECOMPUTE_NONE);
     struct trainer *trainer;
     double norm = 0;
@@ -383,9 +289,9 @@ static void a_gradient_that_is_no_number_changes_nothing(void **state)
     float *after;
 
     (void)state;
-    world_open(&world);
-    trainer = rig_trainer(world.model, &config);
-    assert_int_equal(trainer_job_open(trainer, 0, &world.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
+    jobs_open(&jobs, 12, 6);
+    trainer = rig_trainer(jobs.model, &config);
+    assert_int_equal(trainer_job_open(trainer, 0, &jobs.source[0], &OPTIMIZER_DEFAULT), STATUS_OK);
     parameters = trainer_parameters(trainer, 0);
     values = calloc((size_t)parameters, sizeof(float));
     after = calloc((size_t)parameters, sizeof(float));
@@ -403,7 +309,7 @@ static void a_gradient_that_is_no_number_changes_nothing(void **state)
     free(values);
     free(after);
     trainer_close(trainer);
-    world_close(&world);
+    jobs_close(&jobs);
 }
 
 int main(void)
