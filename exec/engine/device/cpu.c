@@ -67,46 +67,84 @@ static void cpu_release(struct dev *dev, void *memory)
     free(piece);
 }
 
+/* What ops want besides, by dev->config; dev->train is there when it trains. */
+static uint32_t pieces_of(struct dev *dev, struct dev_piece ret_pieces[DEV_PIECES_MAX])
+{
+    const struct dev_config *config = &dev->config;
+    const int64_t size = (int64_t)act_bytes(config->mode);
+    const struct dev_piece pieces[] = {
+        {(void **)&dev->scratch, config->threads * (int64_t)dev->scratch_bytes},
+        {(void **)&dev->outputs, (int64_t)config->outputs_max * config->dims.hidden * size},
+        {(void **)&dev->u, config->rows_max * dev->u_stride * size},
+        {(void **)&dev->parts, 3 * (int64_t)config->rows_max * (int64_t)sizeof(*dev->parts)},
+    };
+
+    memcpy(ret_pieces, pieces, sizeof(pieces));
+    return ARRAY_COUNT(pieces) + (config->trains ? train_pieces(dev->train, config, ret_pieces + ARRAY_COUNT(pieces)) : 0);
+}
+
+static void dev_init(struct dev *dev, const struct dev_config *config)
+{
+    dev->config = *config;
+    dev->u_stride = 3 * (int64_t)config->lora_rank_max;
+    dev->scratch_bytes = config->trains ? train_scratch_bytes(config) : work_scratch_bytes(config);
+}
+
+static int64_t cpu_ops_bytes(const struct dev_config *config)
+{
+    struct train_memory train = {0};
+    struct dev dev = {.train = &train};
+    struct dev_piece pieces[DEV_PIECES_MAX];
+    int64_t bytes = 0;
+    uint32_t count;
+
+    dev_init(&dev, config);
+    count = pieces_of(&dev, pieces);
+    for (uint32_t i = 0; i < count; i++)
+        bytes += dev_piece_bytes(pieces[i].bytes);
+    return bytes;
+}
+
 static void cpu_close(struct dev *dev)
 {
+    struct dev_piece pieces[DEV_PIECES_MAX];
+    uint32_t count;
+
     if (dev == NULL)
         return;
     while (dev->reserved != NULL)
         cpu_release(dev, dev->reserved + 1);
     team_close(dev->team);
     team_close(dev->solo);
-    train_memory_free(dev->train);
-    free(dev->scratch);
-    free(dev->u);
-    free(dev->parts);
-    free(dev->outputs);
+    if (dev->train != NULL || !dev->config.trains) {
+        count = pieces_of(dev, pieces);
+        for (uint32_t i = 0; i < count; i++)
+            free(*pieces[i].at);
+    }
+    free(dev->train);
     free(dev);
-}
-
-/* Aligned for any kernel, never of no bytes. */
-static void *memory_of(size_t count, size_t bytes)
-{
-    return aligned_alloc(64, (count * bytes + 64) / 64 * 64);
 }
 
 static bool dev_equip(struct dev *dev)
 {
     const struct dev_config *config = &dev->config;
-    const size_t rows = (size_t)config->rows_max;
+    struct dev_piece pieces[DEV_PIECES_MAX];
+    uint32_t count;
 
     dev->kernels = kernels_of(config->kernels);
     dev->ops = &ops_cpu;
-    dev->scratch_bytes = config->trains ? train_scratch_bytes(config) : work_scratch_bytes(config);
     dev->train = config->trains ? train_memory_create(config) : NULL;
-    dev->scratch = memory_of(config->threads, dev->scratch_bytes);
-    dev->outputs = memory_of((size_t)config->outputs_max, (size_t)config->dims.hidden * act_bytes(config->mode));
-    dev->u_stride = 3 * (int64_t)config->lora_rank_max;
-    dev->u = memory_of(rows, (size_t)dev->u_stride * act_bytes(config->mode));
-    dev->parts = memory_of(3 * rows, sizeof(*dev->parts));
+    if (config->trains && dev->train == NULL)
+        return false;
+    count = pieces_of(dev, pieces);
+    for (uint32_t i = 0; i < count; i++) {
+        *pieces[i].at = aligned_alloc(64, (size_t)(pieces[i].bytes / 64 + 1) * 64);
+        if (*pieces[i].at == NULL)
+            return false;
+    }
     dev->team = team_open(config->threads);
     dev->solo = team_open(1);
-    return dev->scratch != NULL && dev->outputs != NULL && dev->u != NULL && dev->parts != NULL && dev->team != NULL && dev->solo != NULL &&
-           (dev->train != NULL || !config->trains);
+    return dev->team != NULL && dev->solo != NULL;
 }
 
 static struct dev *cpu_open(const struct dev_config *config, char *ret_error, size_t error_bytes)
@@ -117,7 +155,7 @@ static struct dev *cpu_open(const struct dev_config *config, char *ret_error, si
     if (mistake == NULL) {
         dev = calloc(1, sizeof(*dev));
         if (dev != NULL)
-            dev->config = *config;
+            dev_init(dev, config);
         if (dev == NULL || !dev_equip(dev)) {
             cpu_close(dev);
             mistake = "the machine refuses memory or a thread";
@@ -213,6 +251,7 @@ const struct device device_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .close = cpu_close,
+    .ops_bytes = cpu_ops_bytes,
     .ops = cpu_ops,
     .reserve = cpu_reserve,
     .release = cpu_release,
@@ -228,6 +267,7 @@ const struct device device_cpu = {
     .recorded = cpu_recorded,
     .replay = cpu_replay,
     .b_in_pairs = true,
+    .has_threads = true,
     .weights_in_place = true,
     .train_ops = cpu_train_ops,
 };

@@ -28,11 +28,23 @@ struct dev_config {
     bool trains;                   /* room for the way back is reserved too */
 };
 
+/* A piece of memory that a device takes for its ops when it opens: where its address goes. */
+struct dev_piece { void **at; int64_t bytes; };
+#define DEV_PIECES_MAX 24
+
+/* What such a piece is counted as: never nothing. */
+static inline int64_t dev_piece_bytes(int64_t bytes)
+{
+    return (bytes / 256 + 1) * 256;
+}
+
 struct device {
     const char *name;              /* "cpu", "cuda" */
     /* NULL when it cannot be opened: the reason is in ret_error. */
     struct dev *(*open)(const struct dev_config *config, char *ret_error, size_t error_bytes);
     void (*close)(struct dev *dev);
+    /* Device memory that open() takes for the ops; the config is one that opens. */
+    int64_t (*ops_bytes)(const struct dev_config *config);
     const struct ops *(*ops)(const struct dev *dev);
     /* Zeroed, 256-byte aligned device memory; NULL when there is no room. What is not released goes with close. */
     void *(*reserve)(struct dev *dev, size_t bytes);
@@ -56,9 +68,11 @@ struct device {
     void (*replay)(struct dev *dev, uint32_t graph);
     /* Whether a packed adapter's B is [r/2][out][2] in bf16. */
     bool b_in_pairs;
+    /* Whether config.threads says how many work, each with memory of its own. */
+    bool has_threads;
     /* Whether weight() keeps the pointer it is given, so that a base in the device's memory may change under it. */
     bool weights_in_place;
-    /* Of a device that was opened to train; NULL in place of the function: this kind does not. */
+    /* Of a device that was opened to train. */
     const struct train_ops *(*train_ops)(const struct dev *dev);
 };
 

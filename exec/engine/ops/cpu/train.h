@@ -10,6 +10,9 @@ extern const struct train_ops train_ops_cpu;
 
 struct back_part;
 
+/* Pieces of sumsq() whose sums are kept at once. */
+#define TRAIN_SUMS 1024
+
 /* What a device that trains has besides. */
 struct train_memory {
     const struct train_kernels *kernels;
@@ -20,13 +23,13 @@ struct train_memory {
     struct back_part *parts;    /* [3 * rows_max] */
     float *rows;                /* [outputs_max][hidden] */
     float *scales;              /* [rows_max] */
-    double *sums;               /* [sums_max] */
-    int64_t sums_max;
+    double *sums;               /* [TRAIN_SUMS] */
 };
 
-/* NULL: no memory. */
+/* With nothing in it; NULL: no memory. free() takes it. */
 struct train_memory *train_memory_create(const struct dev_config *config);
-void train_memory_free(struct train_memory *memory); /* NULL is fine */
+/* What goes into it; how many pieces. */
+uint32_t train_pieces(struct train_memory *memory, const struct dev_config *config, struct dev_piece *ret_pieces);
 /* Bytes of one thread's scratch, at least what serving wants. */
 size_t train_scratch_bytes(const struct dev_config *config);
 size_t linear_back_scratch_bytes(const struct dev_config *config);

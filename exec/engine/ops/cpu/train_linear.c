@@ -79,47 +79,31 @@ size_t linear_back_scratch_bytes(const struct dev_config *config)
     return sums_bytes(config) + (panels > turned ? panels : turned);
 }
 
-static void *memory_for(size_t count, size_t bytes)
-{
-    return aligned_alloc(64, (count * bytes + 64) / 64 * 64);
-}
-
 struct train_memory *train_memory_create(const struct dev_config *config)
 {
     struct train_memory *memory = calloc(1, sizeof(*memory));
-    const size_t rows = (size_t)config->rows_max;
-    const size_t u_bytes = 3 * (size_t)config->lora_rank_max * act_bytes(config->mode);
 
-    if (memory == NULL)
-        return NULL;
-    memory->kernels = train_kernels_of(config->kernels);
-    memory->du = memory_for(rows, u_bytes);
-    memory->u_turned = memory_for(rows, u_bytes);
-    memory->du_turned = memory_for(rows, u_bytes);
-    memory->parts = memory_for(3 * rows, sizeof(*memory->parts));
-    memory->rows = memory_for((size_t)config->outputs_max, (size_t)config->dims.hidden * sizeof(float));
-    memory->scales = memory_for(rows, sizeof(float));
-    memory->sums_max = 1024;
-    memory->sums = memory_for((size_t)memory->sums_max, sizeof(double));
-    if (memory->du != NULL && memory->u_turned != NULL && memory->du_turned != NULL && memory->parts != NULL && memory->rows != NULL &&
-        memory->scales != NULL && memory->sums != NULL)
-        return memory;
-    train_memory_free(memory);
-    return NULL;
+    if (memory != NULL)
+        memory->kernels = train_kernels_of(config->kernels);
+    return memory;
 }
 
-void train_memory_free(struct train_memory *memory)
+uint32_t train_pieces(struct train_memory *memory, const struct dev_config *config, struct dev_piece *ret_pieces)
 {
-    if (memory == NULL)
-        return;
-    free(memory->du);
-    free(memory->u_turned);
-    free(memory->du_turned);
-    free(memory->parts);
-    free(memory->rows);
-    free(memory->scales);
-    free(memory->sums);
-    free(memory);
+    const int64_t rows = config->rows_max;
+    const int64_t u_bytes = rows * 3 * config->lora_rank_max * (int64_t)act_bytes(config->mode);
+    const struct dev_piece pieces[] = {
+        {(void **)&memory->du, u_bytes},
+        {(void **)&memory->u_turned, u_bytes},
+        {(void **)&memory->du_turned, u_bytes},
+        {(void **)&memory->parts, 3 * rows * (int64_t)sizeof(*memory->parts)},
+        {(void **)&memory->rows, (int64_t)config->outputs_max * config->dims.hidden * (int64_t)sizeof(float)},
+        {(void **)&memory->scales, rows * (int64_t)sizeof(float)},
+        {(void **)&memory->sums, TRAIN_SUMS * (int64_t)sizeof(double)},
+    };
+
+    memcpy(ret_pieces, pieces, sizeof(pieces));
+    return ARRAY_COUNT(pieces);
 }
 
 /* --- first: A x and dy B ---------------------------------------------------------------------------------------------------- */

@@ -242,8 +242,8 @@ void cpu_sumsq(struct dev *dev, double *ret_sum, const float *g, int64_t n)
     const int64_t all = pieces(n, SUMSQ_PIECE);
     double total = 0;
 
-    for (; work.first < all; work.first += dev->train->sums_max) {
-        const int32_t count = (int32_t)min_i64(dev->train->sums_max, all - work.first);
+    for (; work.first < all; work.first += TRAIN_SUMS) {
+        const int32_t count = (int32_t)min_i64(TRAIN_SUMS, all - work.first);
 
         work_rows(dev, count, SUMSQ_PIECE, sumsq_piece, &work);
         for (int32_t i = 0; i < count; i++)
