@@ -47,7 +47,7 @@ obj         = $(patsubst %.c,$(B)/%.o,$(1))
 CXX        ?= g++
 CUDA       ?= /usr/local/cuda
 NVCC       ?= $(firstword $(wildcard $(CUDA)/bin/nvcc) $(shell command -v nvcc))
-CUDA_SRC   := $(sort $(wildcard exec/engine/ops/cuda/*.cu)) exec/engine/device/cuda/device_cuda.cu
+CUDA_SRC   := $(sort $(wildcard exec/engine/ops/cuda/*.cu)) $(addprefix exec/engine/device/cuda/,device_cuda.cu scratch.cu)
 EMU_SRC    := $(sort $(wildcard tests/emu/*.cc))
 # Why the emulation cannot be built here; empty: it can.
 NO_EMU     := $(if $(shell command -v $(CXX)),,no C++ compiler $(CXX))$(if $(filter x86_64,$(shell uname -m)),,fibers are switched on \
@@ -138,7 +138,8 @@ $(B)/plain/%.o: %.c
 $(B)/tests/exec/engine/cuda/%: $(B)/tests/exec/engine/cuda/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(EMU_LIBS_OWN)
 	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -lm -pthread $(call pkg_libs,$(TEST_PKGS))
 # The whole model stands on the CPU's side too.
-$(addprefix $(B)/tests/exec/engine/cuda/,test_forward test_reference): %: %.o $(B)/tests/support.o $(B)/libemu.a $(EXEC_LIBS_OWN)
+$(B)/tests/exec/engine/cuda/test_trainer: $(addprefix $(B)/tests/exec/engine/train/,rig.o jobs.o recorded.o)
+$(addprefix $(B)/tests/exec/engine/cuda/,test_forward test_reference test_trainer): %: %.o $(B)/tests/support.o $(B)/libemu.a $(EXEC_LIBS_OWN)
 	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) $(B)/libemu.a $(EXEC_LIBS_OWN) $(EXEC_LIBS) $(call pkg_libs,$(TEST_PKGS))
 $(EMU_TESTS:%.cc=$(B)/%): $(B)/%: $(B)/emu/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(EMU_LIBS_OWN)
 	@mkdir -p $(@D)
@@ -171,7 +172,8 @@ cuda-goldens: cuda ## take what nvcc makes of the kernels, and how they reach me
 
 # On a machine with a GPU: nvcc, make and libc are enough.
 GPU_SRC := $(REF_SRC) shared/base/hash.c exec/engine/device/cuda_load.c \
-           $(addprefix tests/exec/engine/cuda/,world.c cases.c promises.c) tests/gpu/gpu.c
+           $(addprefix tests/exec/engine/cuda/,world.c both.c cases.c cases_train.c cases_back.c cases_attend_back.c promises.c promises_train.c) \
+           tests/gpu/gpu.c tests/gpu/bench_train.c
 build/gpu/%: tests/gpu/%.c $(GPU_SRC)
 	@mkdir -p $(@D)
 	@echo "  CC   $@"

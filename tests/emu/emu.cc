@@ -107,6 +107,8 @@ uint3 thread_index()
 {
     unsigned i = (unsigned)m.current;
 
+    if (m.block.y * m.block.z == 1)
+        return {i, 0, 0};
     return {i % m.block.x, i / m.block.x % m.block.y, i / (m.block.x * m.block.y)};
 }
 uint3 block_index() { return m.index; }
@@ -243,7 +245,7 @@ void meet(const char *what, int site, unsigned mask, void *argument, void (*act)
     }
     if (meeting == nullptr)
         refuse("%s: too many meetings at once", m.kernel);
-    if (meeting->site != site || strcmp(meeting->what, what) != 0)
+    if (meeting->site != site || (meeting->what != what && strcmp(meeting->what, what) != 0))
         refuse("%s: warp %d meets for %s at line %d and for %s at line %d", m.kernel, warp, what, site, meeting->what, meeting->site);
     meeting->argument[lane()] = argument;
     meeting->arrived |= own;
@@ -369,7 +371,7 @@ static void block_run()
     ASAN_UNPOISON_MEMORY_REGION(m.shared, SHARED_MAX + CANARY_BYTES);
     memset(m.shared, 0xff, m.shared_bytes + CANARY_BYTES);
     ASAN_POISON_MEMORY_REGION(m.shared + m.shared_bytes, SHARED_MAX + CANARY_BYTES - m.shared_bytes);
-    memset(m.meetings, 0, sizeof(m.meetings));
+    memset(m.meetings, 0, sizeof(m.meetings[0]) * (size_t)(m.count / 32));
     for (int i = 0; i < m.count; i++) {
         fiber_start(i);
         turn[i] = i;

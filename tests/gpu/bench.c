@@ -1,36 +1,19 @@
 /* Speed on a GPU: each op of a layer of Llama-3.1-8B's shape in decode, its bytes against what memory can give; our
- * GEMM against cuBLAS; eager against a graph; and the stack of 32 layers with 0, 1, 8 and 32 adapters of rank 16 on all
- * seven modules, whose goals are 1.15 of the base at 8 and 1.35 at 32. Warm-up first, medians after. One line a number. */
+ * GEMM against cuBLAS; eager against a graph; the stack of 32 layers with 0, 1, 8 and 32 adapters of rank 16 on all
+ * seven modules, whose goals are 1.15 of the base at 8 and 1.35 at 32; and the ops of training. One line a number. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "bench_train.h"
 #include "gpu.h"
 #include "world.h"
 
 #define LAYERS 32
 #define ROWS 32
 #define BEFORE 512
-#define WARM 5
-#define TIMES 25
 #define RANK 16
 #define EPS 1e-5f
-
-static double now_us(void)
-{
-    struct timespec at;
-
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (double)at.tv_sec * 1e6 + (double)at.tv_nsec * 1e-3;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-
-    return (left > right) - (left < right);
-}
 
 /* Device memory of a layer stack. One layer's weights stand for all when `shared`, which caches would flatter: so every
  * layer has its own. */
@@ -43,27 +26,6 @@ struct stack {
     int64_t kv_layer;           /* bytes of k, or v, of a layer */
     bool with_lora;
 };
-
-static struct weight weight_big(struct world *world, int32_t out, int32_t in)
-{
-    /* The numbers do not matter; zeros would let the power, and so the clocks, be too good. One host copy serves all. */
-    static uint16_t *host;
-    static size_t host_count;
-    size_t count = (size_t)out * (size_t)in;
-    struct weight file = {.dtype = DTYPE_BF16, .out = out, .in = in, .stride = in}, ret_weight;
-
-    if (count > host_count) {
-        free(host);
-        host = malloc(count * 2);
-        check(host != NULL);
-        for (size_t i = 0; i < count; i++)
-            host[i] = (uint16_t)(0x3c00 + (i * 2654435761u >> 20 & 0x83ff));
-        host_count = count;
-    }
-    file.data = host;
-    check(world->device->weight(world->dev, &file, &ret_weight) == STATUS_OK);
-    return ret_weight;
-}
 
 static struct stack stack_open(const struct device *device, int adapters, bool deterministic, char *ret_error, size_t error_bytes)
 {
@@ -87,13 +49,13 @@ static struct stack stack_open(const struct device *device, int adapters, bool d
     stack.world = world;
     if (world == NULL)
         return stack;
-    stack.gain = weight_big(world, 1, dims->hidden);
-    stack.head = weight_big(world, dims->vocabulary, dims->hidden);
+    stack.gain = gpu_weight(world, 1, dims->hidden);
+    stack.head = gpu_weight(world, dims->vocabulary, dims->hidden);
     stack.layer = calloc(LAYERS, sizeof(*stack.layer));
     for (int layer = 0; layer < LAYERS; layer++) {
         for (int module = 0; module < LORA_MODULE_COUNT; module++)
             stack.layer[layer][module] =
-                weight_big(world, lora_module_out(dims, (enum lora_module)module), lora_module_in(dims, (enum lora_module)module));
+                gpu_weight(world, lora_module_out(dims, (enum lora_module)module), lora_module_in(dims, (enum lora_module)module));
     }
     stack.x = device->reserve(world->dev, (size_t)ROWS * 4096 * 4);
     stack.wide = device->reserve(world->dev, (size_t)ROWS * 2 * 14336 * 4);
@@ -139,27 +101,24 @@ static void stack_run(struct stack *stack, int only)
         layer_run(stack, layer, only);
 }
 
-/* The median of microseconds a run; graph 0: eager. */
+/* What is timed: one op of all layers, or all (-1); or a graph. */
+struct turn { struct stack *stack; int only; uint32_t graph; };
+
+static void turn_run(void *context)
+{
+    const struct turn *turn = context;
+
+    if (turn->graph != 0)
+        turn->stack->world->device->replay(turn->stack->world->dev, turn->graph);
+    else
+        stack_run(turn->stack, turn->only);
+}
+
 static double median_us(struct stack *stack, int only, uint32_t graph)
 {
-    const struct device *device = stack->world->device;
-    double times[TIMES];
+    struct turn turn = {stack, only, graph};
 
-    for (int i = 0; i < WARM + TIMES; i++) {
-        double start;
-
-        device->finish(stack->world->dev, LANE_COMPUTE);
-        start = now_us();
-        if (graph != 0)
-            device->replay(stack->world->dev, graph);
-        else
-            stack_run(stack, only);
-        device->finish(stack->world->dev, LANE_COMPUTE);
-        if (i >= WARM)
-            times[i - WARM] = now_us() - start;
-    }
-    qsort(times, TIMES, sizeof(times[0]), compare_doubles);
-    return times[TIMES / 2];
+    return gpu_median_us(stack->world, turn_run, &turn);
 }
 
 static uint32_t recorded(struct stack *stack, int only)
@@ -225,7 +184,10 @@ int main(int argc, char **argv)
         device->close(stack.world->dev);
     }
     struct stack stack = stack_open(device, 0, true, why, sizeof(why));
-    if (stack.world != NULL)
+    if (stack.world != NULL) {
         print_ops(&stack, "own", memory_gb_per_s);
+        device->close(stack.world->dev);
+    }
+    bench_train(device);
     return 0;
 }

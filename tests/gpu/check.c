@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "cases.h"
+#include "cases_back.h"
+#include "cases_train.h"
 #include "gpu.h"
 #include "promises.h"
-#include "shapes.h"
+#include "promises_train.h"
+#include "train_shapes.h"
 
 static int passed, failed, skipped;
 
@@ -59,6 +62,31 @@ static void ops(const struct device *device, uint64_t seeds)
     }
 }
 
+static void train_ops(const struct device *device, uint64_t seeds)
+{
+    for (size_t kind = 0; kind < ARRAY_COUNT(kinds); kind++) {
+        for (size_t i = 0; i < ARRAY_COUNT(train_shapes) && kinds[kind].deterministic; i++) {
+            const char *answer = NULL;
+
+            for (uint64_t seed = 1; seed <= seeds && answer == NULL; seed++) {
+                struct world *world = open(device, train_shapes[i].ask, kinds[kind].mode, true, kinds[kind].integers, seed);
+
+                if (world == NULL)
+                    return;
+                answer = case_train_all(world);
+                world_close(world);
+            }
+            tell(kinds[kind].name, train_shapes[i].name, answer);
+        }
+    }
+    struct world *world = open(device, train_shapes[0].ask, MODE_EXACT, true, false, 1);
+
+    if (world == NULL)
+        return;
+    tell("exact", "a norm of millions of numbers", case_sumsq_long(world));
+    world_close(world);
+}
+
 static void promises(const struct device *device)
 {
     const struct world_ask decode = {.dims = DIMS_128, .sequences = 9,
@@ -90,6 +118,15 @@ static void promises(const struct device *device)
         tell("bits in one segment and in many", shapes[i].name, promise_one_segment_or_many(world));
         world_close(world);
     }
+    for (size_t i = 0; i < ARRAY_COUNT(train_shapes); i++) {
+        struct world *world = open(device, train_shapes[i].ask, i % 2 == 0 ? MODE_FAST : MODE_EXACT, true, false, 5);
+
+        if (world == NULL)
+            return;
+        tell("a job's gradients alone and beside others", train_shapes[i].name, promise_back_alone(world));
+        tell("a sequence's rows alone and beside others", train_shapes[i].name, promise_rows_back_alone(world));
+        world_close(world);
+    }
     tell("memory", "moves, lanes, marks", promise_memory(device));
 }
 
@@ -105,6 +142,7 @@ int main(int argc, char **argv)
         return 0;
     }
     ops(device, quick ? 1 : 5);
+    train_ops(device, quick ? 1 : 5);
     promises(device);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed == 0 ? 0 : 1;

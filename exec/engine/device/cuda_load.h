@@ -11,11 +11,11 @@ extern "C" {
 
 /* What both sides must have been built with; CUDA_TERMS_VERSION grows when values.h, ops.h or device.h change their
  * meaning. */
-#define CUDA_TERMS_VERSION 1
-struct cuda_terms { uint32_t version, device_bytes, ops_bytes, config_bytes, batch_bytes, zero; };
+#define CUDA_TERMS_VERSION 2
+struct cuda_terms { uint32_t version, device_bytes, ops_bytes, config_bytes, batch_bytes, train_ops_bytes; };
 #define CUDA_TERMS                                                                                                        \
     {CUDA_TERMS_VERSION, (uint32_t)sizeof(struct device), (uint32_t)sizeof(struct ops), (uint32_t)sizeof(struct dev_config), \
-     (uint32_t)sizeof(struct batch), 0}
+     (uint32_t)sizeof(struct batch), (uint32_t)sizeof(struct train_ops)}
 
 typedef void cuda_failed(const char *condition, const char *file, int line);
 /* The library's one symbol, "berth_cuda_entry"; NULL when the terms differ. `failed` must not return. */

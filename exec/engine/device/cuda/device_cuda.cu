@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "engine/device/cuda/ranks.h"
+#include "engine/device/cuda/scratch.h"
 #include "engine/ops/cuda/cuda_ops.h"
 
 #define ROW_ALIGN_BYTES 128
@@ -38,8 +39,8 @@ static bool config_fits(const struct dev_config *config, char *ret_error, size_t
     const struct dims *dims = &config->dims;
     const char *reason = NULL;
 
-    if (config->trains)
-        reason = "CUDA serves; the way back through a model is the CPU's alone";
+    if (config->trains && !config->deterministic)
+        reason = "what trains is deterministic";
     else if (dims->kv_heads < 1 || dims->heads % dims->kv_heads != 0)
         reason = "heads are no multiple of kv heads";
     else if (dims->head_dim % 2 != 0 || dims->head_dim > 256)
@@ -76,33 +77,9 @@ static bool gpu_fits(int gpu, char *ret_error, size_t error_bytes)
     return true;
 }
 
-/* False when there is no room. */
-static bool scratch_reserve(struct dev *dev)
-{
-    const struct dev_config *config = &dev->config;
-    const struct dims *dims = &config->dims;
-    int64_t items, item_bytes;
-    size_t u_bytes, gathered_bytes;
-
-    dev->attend_splits = div_up(config->positions_max, ATTEND_SPLIT_KEYS);
-    item_bytes = (int64_t)dims->heads * dev->attend_splits * dims->head_dim * 4;
-    items = ATTEND_SCRATCH_BYTES / item_bytes;
-    dev->attend_items = (int32_t)min_i64(items > 0 ? items : 1, config->rows_max);
-    dev->u_width = 3 * config->lora_rank_max;
-    u_bytes = (size_t)SHRINK_SPLITS_MAX * (size_t)config->rows_max * (size_t)dev->u_width * 4;
-    gathered_bytes = (size_t)config->outputs_max * (size_t)dims->hidden * act_bytes(config->mode);
-    return cudaMalloc((void **)&dev->attend_o, (size_t)(dev->attend_items * item_bytes)) == cudaSuccess &&
-           cudaMalloc((void **)&dev->attend_ml, (size_t)dev->attend_items * (size_t)(dims->heads * dev->attend_splits) * 8) == cudaSuccess &&
-           cudaMalloc((void **)&dev->lora_u, u_bytes > 0 ? u_bytes : 256) == cudaSuccess &&
-           cudaMalloc(&dev->gathered, gathered_bytes > 0 ? gathered_bytes : 256) == cudaSuccess &&
-           cudaMalloc((void **)&dev->bounce, BOUNCE_BYTES) == cudaSuccess &&
-           cudaMalloc(&dev->blas_workspace, BLAS_WORKSPACE_BYTES) == cudaSuccess;
-}
-
 static void cuda_close(struct dev *dev)
 {
     struct dev_memory *lists[3] = {dev->matrices, dev->vectors, dev->reserved};
-
     for (int lane = 0; lane < LANE_COUNT; lane++)
         MUST(cudaStreamSynchronize(dev->lane[lane]));
     for (struct dev_memory *list : lists) {
@@ -120,12 +97,7 @@ static void cuda_close(struct dev *dev)
     if (dev->blas != NULL)
         cublasDestroy(dev->blas);
     cuda_ranks_leave(dev);
-    MUST(cudaFree(dev->attend_o));
-    MUST(cudaFree(dev->attend_ml));
-    MUST(cudaFree(dev->lora_u));
-    MUST(cudaFree(dev->gathered));
-    MUST(cudaFree(dev->bounce));
-    MUST(cudaFree(dev->blas_workspace));
+    cuda_scratch_free(dev);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         for (int i = 0; i < MARKS_KEPT; i++)
             MUST(cudaEventDestroy(dev->mark[lane][i]));
@@ -146,7 +118,7 @@ static struct dev *cuda_open(const struct dev_config *config, char *ret_error, s
         return NULL;
     dev = (struct dev *)calloc(1, sizeof(*dev));
     check(dev != NULL);
-    dev->config = *config;
+    cuda_scratch_plan(dev, config);
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         MUST(cudaStreamCreateWithFlags(&dev->lane[lane], cudaStreamNonBlocking));
         MUST(cudaMallocHost((void **)&dev->staged[lane], STAGE_BYTES));
@@ -158,7 +130,7 @@ static struct dev *cuda_open(const struct dev_config *config, char *ret_error, s
     MUST(cudaEventCreateWithFlags(&dev->join, cudaEventDisableTiming));
     dev->graph = (cudaGraphExec_t *)calloc(GRAPHS_MAX, sizeof(cudaGraphExec_t));
     check(dev->graph != NULL);
-    if (!scratch_reserve(dev)) {
+    if (!cuda_scratch_reserve(dev)) {
         snprintf(ret_error, error_bytes, "no room on the GPU for the scratch of %d rows", (int)config->rows_max);
         (void)cudaGetLastError();
         cuda_close(dev);
@@ -177,9 +149,12 @@ static struct dev *cuda_open(const struct dev_config *config, char *ret_error, s
         return NULL;
     }
     cuda_gemm_setup();
+    cuda_gemm_back_setup();
     cuda_lora_setup();
+    cuda_lora_back_setup();
     cuda_attend_rows_setup();
     cuda_attend_prefill_setup();
+    cuda_attend_back_setup();
     return dev;
 }
 
@@ -191,6 +166,18 @@ static const struct ops *cuda_ops(const struct dev *)
 #undef X
     };
 
+    return &ops;
+}
+
+static const struct train_ops *cuda_train_ops(const struct dev *dev)
+{
+    static const struct train_ops ops = {
+#define X(name) cuda_##name,
+        TRAIN_OPS(X)
+#undef X
+    };
+
+    check(dev->config.trains);
     return &ops;
 }
 
@@ -273,7 +260,7 @@ static void cuda_move(struct dev *dev, enum lane lane, void *to, const void *fro
         return;
     }
     while (done < bytes) {
-        size_t piece = bytes - done < BOUNCE_BYTES ? bytes - done : BOUNCE_BYTES;
+        size_t piece = bytes - done < (size_t)BOUNCE_BYTES ? bytes - done : (size_t)BOUNCE_BYTES;
         size_t at = target < source ? done : bytes - done - piece;
 
         MUST(cudaMemcpyAsync(dev->bounce, source + at, piece, cudaMemcpyDeviceToDevice, dev->lane[lane]));
@@ -409,6 +396,7 @@ extern const struct device device_cuda = {
     .name = "cuda",
     .open = cuda_open,
     .close = cuda_close,
+    .ops_bytes = cuda_ops_bytes,
     .ops = cuda_ops,
     .reserve = cuda_reserve,
     .release = cuda_release,
@@ -424,6 +412,7 @@ extern const struct device device_cuda = {
     .recorded = cuda_recorded,
     .replay = cuda_replay,
     .b_in_pairs = false,
+    .has_threads = false,
     .weights_in_place = false,
-    .train_ops = NULL,
+    .train_ops = cuda_train_ops,
 };

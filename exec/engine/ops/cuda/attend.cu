@@ -80,7 +80,8 @@ void cuda_attend_simple(struct dev *dev, act *y, const act *q, const act *k, con
 }
 
 /* Decode has a row a sequence: one kernel. A mixed batch takes two, each of which leaves the other's sequences alone.
- * Deterministic takes the kernel of single rows for all, so that a row's bits do not tell how its prompt was cut. */
+ * Deterministic takes the kernel of single rows for all, so that a row's bits do not tell how its prompt was cut; what trains cuts
+ * none, and its rows' tiles are their sequence's own. */
 void cuda_attend(struct dev *dev, act *y, const act *q, const act *k, const act *v, const struct batch *batch)
 {
     int head_dim = dev->config.dims.head_dim;
@@ -89,7 +90,7 @@ void cuda_attend(struct dev *dev, act *y, const act *q, const act *k, const act 
         return;
     if (!is_fast(dev) || head_dim > FAST_HEAD_MAX || head_dim % 8 != 0)
         cuda_attend_simple(dev, y, q, k, v, batch);
-    else if (dev->config.deterministic || batch->max.rows <= batch->max.sequences)
+    else if ((dev->config.deterministic && !dev->config.trains) || batch->max.rows <= batch->max.sequences)
         cuda_attend_rows(dev, y, q, k, v, true, batch);
     else {
         cuda_attend_rows(dev, y, q, k, v, false, batch);

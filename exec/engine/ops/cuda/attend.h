@@ -37,6 +37,23 @@ DEVICE int64_t kv_at(const struct attend_shape &shape, const struct attend_batch
     return ((block * shape.kv_heads + kv_head) * KV_BLOCK_TOKENS + key % KV_BLOCK_TOKENS) * shape.head_dim;
 }
 
+/* The index-th tile of ROWS rows, counted over all sequences of at least `least` rows. */
+template <int ROWS> DEVICE bool attend_find(const struct attend_batch &batch, int index, int least, struct sequence *ret_sequence, int *ret_row0)
+{
+    for (int i = 0; i < batch.now->sequences; i++) {
+        struct sequence sequence = batch.sequence[i];
+        int tiles = sequence.rows >= least ? (sequence.rows + ROWS - 1) / ROWS : 0;
+
+        if (index < tiles) {
+            *ret_sequence = sequence;
+            *ret_row0 = index * ROWS;
+            return true;
+        }
+        index -= tiles;
+    }
+    return false;
+}
+
 /* exp2(score - most), 0 for what is masked also where nothing was seen yet. */
 DEVICE float weight_of(float score, float most)
 {

@@ -14,23 +14,6 @@ template <int D> struct prefill_shared {
     uint16_t k[2][PREFILL_KEYS][D + 8], v[2][PREFILL_KEYS][D + 8];
 };
 
-/* The index-th tile of 64 rows, counted over all sequences that have more than one. */
-DEVICE bool prefill_find(const struct attend_batch &batch, int index, struct sequence *ret_sequence, int *ret_row0)
-{
-    for (int i = 0; i < batch.now->sequences; i++) {
-        struct sequence sequence = batch.sequence[i];
-        int tiles = sequence.rows > 1 ? (sequence.rows + PREFILL_ROWS - 1) / PREFILL_ROWS : 0;
-
-        if (index < tiles) {
-            *ret_sequence = sequence;
-            *ret_row0 = index * PREFILL_ROWS;
-            return true;
-        }
-        index -= tiles;
-    }
-    return false;
-}
-
 template <int D>
 DEVICE void prefill_load(uint16_t (*tile)[D + 8], const uint16_t *from, const struct attend_shape &shape, const struct attend_batch &batch,
                          int table, int kv_head, int key0, int keys)
@@ -55,7 +38,7 @@ attend_prefill(uint16_t *y, const uint16_t *q, const uint16_t *k, const uint16_t
     attend_state<D> state;
     uint32_t left[D / 16][4];
 
-    if (!prefill_find(batch, (int)blockIdx.x, &sequence, &row0))
+    if (!attend_find<PREFILL_ROWS>(batch, (int)blockIdx.x, 2, &sequence, &row0))
         return;
 
     int rows = min(sequence.rows - row0, PREFILL_ROWS), keys = sequence.before + row0 + rows;

@@ -175,4 +175,21 @@ DEVICE float warp_max(float value)
     return value;
 }
 
+/* The same over all THREADS of a block; part [THREADS / 32] lies in shared memory and is free again at the next meeting. */
+template <int THREADS, bool SUM> DEVICE float block_reduce(float *part, float value)
+{
+    int thread = (int)threadIdx.x;
+    float result;
+
+    value = SUM ? warp_sum(value) : warp_max(value);
+    __syncthreads();
+    if (thread % 32 == 0)
+        part[thread / 32] = value;
+    __syncthreads();
+    result = part[0];
+    for (int i = 1; i < THREADS / 32; i++)
+        result = SUM ? result + part[i] : fmaxf(result, part[i]);
+    return result;
+}
+
 #endif

@@ -40,12 +40,10 @@ static void blas_gemm(struct dev *dev, float *y, int64_t width, const act *x, co
 
 static void gemm(struct dev *dev, float *y, int64_t width, const act *x, const struct weight *w, const int32_t *rows_now, int rows_max)
 {
-    if (!is_fast(dev))
-        cuda_gemm_exact(dev, y, width, x, w, rows_now, rows_max);
-    else if (dev->config.deterministic)
-        cuda_gemm(dev, y, width, x, w, rows_now, rows_max);
-    else
+    if (is_fast(dev) && !dev->config.deterministic)
         blas_gemm(dev, y, width, x, w, rows_now, rows_max);
+    else
+        cuda_gemm(dev, y, width, x, w, rows_now, rows_max);
 }
 
 /* Weights that stand one under the other are one weight. */
@@ -88,17 +86,22 @@ void cuda_linear(struct dev *dev, float *y, const act *x, const struct weight *w
     }
 }
 
-void cuda_head(struct dev *dev, float *logits, const act *x, const struct weight *w, const struct batch *batch)
+void cuda_gather_outputs(struct dev *dev, const act *x, int width, const struct batch *batch)
 {
-    dim3 grid((unsigned)batch->max.outputs, (unsigned)div_up(w->in, LINEAR_THREADS)), block(LINEAR_THREADS);
+    dim3 grid((unsigned)batch->max.outputs, (unsigned)div_up(width, LINEAR_THREADS)), block(LINEAR_THREADS);
     cudaStream_t compute = dev->lane[LANE_COMPUTE];
 
+    if (is_fast(dev))
+        LAUNCH(gather<uint16_t>, grid, block, 0, compute, (uint16_t *)dev->gathered, (const uint16_t *)x, width, batch->out_row, batch->now);
+    else
+        LAUNCH(gather<float>, grid, block, 0, compute, (float *)dev->gathered, (const float *)x, width, batch->out_row, batch->now);
+}
+
+void cuda_head(struct dev *dev, float *logits, const act *x, const struct weight *w, const struct batch *batch)
+{
     if (batch->max.outputs == 0)
         return;
-    if (is_fast(dev))
-        LAUNCH(gather<uint16_t>, grid, block, 0, compute, (uint16_t *)dev->gathered, (const uint16_t *)x, w->in, batch->out_row, batch->now);
-    else
-        LAUNCH(gather<float>, grid, block, 0, compute, (float *)dev->gathered, (const float *)x, w->in, batch->out_row, batch->now);
+    cuda_gather_outputs(dev, x, w->in, batch);
     gemm(dev, logits, w->out, dev->gathered, w, &batch->now->outputs, batch->max.outputs);
 }
 

@@ -2,101 +2,15 @@
  * adapter; ranks are the adapters' own. The first half cuts k into pieces, by the length of k alone, each a block, so
  * that one adapter fills a GPU; its partial sums lie in scratch, and the second half adds them in order, rounds once to
  * bf16 (float in exact), multiplies by B and adds to y in place. Blocks beyond what the batch has now leave at once. */
+#include "engine/ops/cuda/lora.h"
 #include "engine/ops/cuda/tile.h"
-#include "engine/ops/cuda/cuda_ops.h"
 
-#define LORA_THREADS 128
 #define SHRINK_STAGES 3
 #define SHRINK_COLUMNS 64
-#define SHRINK_K_LEAST 512
 #define EXPAND_COLUMNS 128
 #define EXACT_COLUMNS 16
 /* Beyond this many rows a batch's tiles are those of prefill. */
 #define DECODE_ROWS_MAX 256
-
-/* How large the pieces of a packed adapter are; their order is that of values.h. */
-struct lora_sizes {
-    int32_t in[LORA_GROUP_COUNT], out[LORA_MODULE_COUNT];
-    int32_t layers, number_bytes;
-};
-
-struct lora_work {
-    struct lora_sizes sizes;
-    const void *pool;
-    const struct lora_slot *slot;
-    const struct segment *segment;
-    const struct tile *tile;
-    const struct counts *now;
-    int32_t layer, group, in;
-    int32_t splits, split_k;     /* of k */
-    int32_t u_width;             /* of a row of u */
-    int64_t u_rows;              /* of a split of u */
-    int32_t first, modules;      /* of the group */
-};
-
-/* One block's tile and the pieces of its adapter. */
-struct lora_place {
-    struct tile tile;
-    int32_t rank, present;       /* modules of the group that are there */
-    uint32_t modules;
-    const void *a;               /* [present rank][in] */
-};
-
-DEVICE int64_t piece_bytes(int64_t numbers, int number_bytes)
-{
-    return (numbers * number_bytes + 63) / 64 * 64;
-}
-
-DEVICE int group_of(int module)
-{
-    return module <= LORA_V ? LORA_GROUP_QKV : module == LORA_O ? LORA_GROUP_O : module <= LORA_UP ? LORA_GROUP_GATE_UP : LORA_GROUP_DOWN;
-}
-
-/* Bytes from a layer's start to B of `module` (LORA_MODULE_COUNT: to the layer's end), or to A of its group. */
-DEVICE int64_t piece_at(const struct lora_sizes &sizes, int rank, uint32_t modules, int module, bool want_a)
-{
-    int64_t at = 0;
-    int wanted = module < LORA_MODULE_COUNT ? group_of(module) : LORA_GROUP_COUNT;
-
-    UNROLL
-    for (int group = 0; group < LORA_GROUP_COUNT; group++) {
-        int present = 0;
-
-        UNROLL
-        for (int each = 0; each < LORA_MODULE_COUNT; each++)
-            present += group_of(each) == group ? (int)(modules >> each & 1) : 0;
-        if (group < wanted || (group == wanted && !want_a))
-            at += piece_bytes((int64_t)present * rank * sizes.in[group], sizes.number_bytes);
-        UNROLL
-        for (int each = 0; each < LORA_MODULE_COUNT; each++) {
-            if (group_of(each) == group && (group < wanted || (group == wanted && !want_a && each < module)) && (modules >> each & 1))
-                at += piece_bytes((int64_t)sizes.out[each] * rank, sizes.number_bytes);
-        }
-    }
-    return at;
-}
-
-/* False when there is nothing to do. */
-DEVICE bool lora_find(const struct lora_work &work, int index, struct lora_place *ret_place)
-{
-    int slot;
-
-    if (index >= work.now->tiles)
-        return false;
-    ret_place->tile = work.tile[index];
-    slot = work.segment[ret_place->tile.segment].slot;
-    if (slot == SEGMENT_NONE || ret_place->tile.rows <= 0)
-        return false;
-    ret_place->rank = work.slot[slot].rank;
-    ret_place->modules = work.slot[slot].modules;
-    ret_place->present = __popc(ret_place->modules >> work.first & ((1u << work.modules) - 1));
-    if (ret_place->rank == 0 || ret_place->present == 0)
-        return false;
-
-    int64_t layer = piece_at(work.sizes, ret_place->rank, ret_place->modules, LORA_MODULE_COUNT, false);
-    ret_place->a = static_cast<const char *>(work.pool) + work.slot[slot].offset + layer * work.layer;
-    return true;
-}
 
 /* Which module a block's columns are of, counting `columns` a block, and where they begin; false beyond the last. */
 DEVICE bool expand_find(const struct lora_work &work, const struct lora_place &place, int columns, int *ret_module, int *ret_column,
@@ -141,7 +55,7 @@ shrink(float *u, const uint16_t *x, struct lora_work work)
         return;
 
     int columns = min(place.present * place.rank - column0, SHRINK_COLUMNS);
-    const uint16_t *a = reinterpret_cast<const uint16_t *>(static_cast<const char *>(place.a) +
+    const uint16_t *a = reinterpret_cast<const uint16_t *>(place.layer +
         piece_at(work.sizes, place.rank, place.modules, work.first, true)) + (int64_t)column0 * work.in;
 
     if (columns <= 0)
@@ -241,7 +155,7 @@ expand(float *y, int width, const float *u, struct lora_work work)
         return;
 
     int columns = min(work.sizes.out[module] - column0, EXPAND_COLUMNS);
-    const uint16_t *b = reinterpret_cast<const uint16_t *>(static_cast<const char *>(place.a) +
+    const uint16_t *b = reinterpret_cast<const uint16_t *>(place.layer +
         piece_at(work.sizes, place.rank, place.modules, module, false)) + (int64_t)column0 * place.rank;
 
     for (int row0 = 0; row0 < place.tile.rows; row0 += ROWS) {
@@ -295,7 +209,7 @@ shrink_exact(float *u, const float *x, struct lora_work work)
     if (!lora_find(work, (int)blockIdx.y, &place))
         return;
 
-    const float *a = reinterpret_cast<const float *>(static_cast<const char *>(place.a) +
+    const float *a = reinterpret_cast<const float *>(place.layer +
         piece_at(work.sizes, place.rank, place.modules, work.first, true));
 
     for (int i = warp; i < EXACT_COLUMNS * place.tile.rows; i += LORA_THREADS / 32) {
@@ -324,7 +238,7 @@ expand_exact(float *y, int width, const float *u, struct lora_work work)
     if (column0 + thread >= work.sizes.out[module])
         return;
 
-    const float *b = reinterpret_cast<const float *>(static_cast<const char *>(place.a) +
+    const float *b = reinterpret_cast<const float *>(place.layer +
         piece_at(work.sizes, place.rank, place.modules, module, false)) + (int64_t)(column0 + thread) * place.rank;
 
     for (int row = place.tile.row; row < place.tile.row + place.tile.rows; row++) {
@@ -337,7 +251,7 @@ expand_exact(float *y, int width, const float *u, struct lora_work work)
 }
 
 /* --- launches ----------------------------------------------------------------------------------------------------- */
-static struct lora_work work_of(const struct dev *dev, const struct lora *lora, const struct batch *batch)
+struct lora_work cuda_lora_work(const struct dev *dev, const struct lora *lora, const struct batch *batch)
 {
     const struct dims *dims = &dev->config.dims;
     struct lora_work work = {};
@@ -362,12 +276,12 @@ static struct lora_work work_of(const struct dev *dev, const struct lora *lora, 
     work.layer = lora->layer;
     work.group = lora->group;
     work.in = work.sizes.in[lora->group];
-    work.split_k = div_up(div_up(work.in, SHRINK_SPLITS_MAX), TILE_K) * TILE_K;
-    if (work.split_k < SHRINK_K_LEAST)
-        work.split_k = SHRINK_K_LEAST;
-    work.splits = is_fast(dev) ? div_up(work.in, work.split_k) : 1;
+    work.splits_max = is_fast(dev) ? SHRINK_SPLITS_MAX : 1;
+    work.split_k = split_k_of(work.in, work.splits_max);
+    work.splits = div_up(work.in, work.split_k);
     work.u_width = dev->u_width;
     work.u_rows = dev->config.rows_max;
+    work.rank_max = dev->config.lora_rank_max;
     return work;
 }
 
@@ -384,7 +298,7 @@ void cuda_lora_setup(void)
 
 void cuda_lora_shrink(struct dev *dev, cudaStream_t stream, const act *x, const struct lora *lora, const struct batch *batch)
 {
-    struct lora_work work = work_of(dev, lora, batch);
+    struct lora_work work = cuda_lora_work(dev, lora, batch);
     int columns_max = work.modules * dev->config.lora_rank_max;
     dim3 grid((unsigned)work.splits, (unsigned)batch->max.tiles, (unsigned)div_up(columns_max, SHRINK_COLUMNS)), block(LORA_THREADS);
 
@@ -401,7 +315,7 @@ void cuda_lora_shrink(struct dev *dev, cudaStream_t stream, const act *x, const 
 
 void cuda_lora_expand(struct dev *dev, float *y, const struct lora *lora, const struct batch *batch)
 {
-    struct lora_work work = work_of(dev, lora, batch);
+    struct lora_work work = cuda_lora_work(dev, lora, batch);
     cudaStream_t stream = dev->lane[LANE_COMPUTE];
     int width = 0, blocks = 0;
 

@@ -30,22 +30,6 @@ DEVICE float key_order(uint32_t key)
     return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-template <bool SUM> DEVICE float block_reduce(struct pick_shared *shared, float value)
-{
-    int thread = (int)threadIdx.x;
-    float result;
-
-    value = SUM ? warp_sum(value) : warp_max(value);
-    __syncthreads();
-    if (thread % 32 == 0)
-        shared->part[thread / 32] = value;
-    __syncthreads();
-    result = shared->part[0];
-    for (int i = 1; i < PICK_WARPS; i++)
-        result = SUM ? result + shared->part[i] : fmaxf(result, shared->part[i]);
-    return result;
-}
-
 /* One round: of the numbers that begin with the prefix, which next eight bits has the one that is `best`-th of all? */
 DEVICE void narrow(struct pick_shared *shared, const float *logits, int vocabulary, int best, int shift)
 {
@@ -156,10 +140,10 @@ pick(float *ret_lse, float *ret_logit, int32_t *ret_id, const float *logits, int
         return;
     for (int i = thread; i < vocabulary; i += PICK_THREADS)
         most = fmaxf(most, own[i]);
-    most = block_reduce<false>(shared, most);
+    most = block_reduce<PICK_THREADS, false>(shared->part, most);
     for (int i = thread; i < vocabulary; i += PICK_THREADS)
         sum += expf(own[i] - most);
-    sum = block_reduce<true>(shared, sum);
+    sum = block_reduce<PICK_THREADS, true>(shared->part, sum);
     if (thread == 0) {
         ret_lse[row] = most + logf(sum);
         shared->prefix = 0;

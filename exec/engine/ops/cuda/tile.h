@@ -36,6 +36,14 @@ template <int STRIDE> DEVICE void left_load(uint32_t (&a)[4], const uint16_t (*t
     ldmatrix_x4(a, &tile[row + lane % 16][k + lane / 16 * 8]);
 }
 
+/* The left factor from rows of k: rows row .. row+15, k .. k+15. */
+template <int STRIDE> DEVICE void left_load_trans(uint32_t (&a)[4], const uint16_t (*tile)[STRIDE], int k, int row)
+{
+    int lane = (int)threadIdx.x % 32;
+
+    ldmatrix_x4_trans(a, &tile[k + lane / 16 * 8 + lane % 8][row + lane / 8 % 2 * 8]);
+}
+
 /* The right factor from rows of n: columns n .. n+15, k .. k+15; columns n .. n+7 take b[0], b[2], the others b[1],
  * b[3]. */
 template <int STRIDE> DEVICE void right_load(uint32_t (&b)[4], const uint16_t (*tile)[STRIDE], int n, int k)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cases.h"
+#include "cases_train.h"
 #include "emu/control.h"
 #include "engine/device/cuda/device_cuda.h"
 #include "support.h"
@@ -22,7 +23,7 @@ static void add(const struct world_ask *shape, enum mode mode, bool deterministi
     ask.seed = 1;
     world = world_open(&ask, &device_cuda, error, sizeof(error));
     assert_non_null(world);
-    assert_null(case_all(world));
+    assert_null(ask.trains ? case_train_all(world) : case_all(world));
     world_close(world);
 }
 
@@ -35,6 +36,12 @@ static void accesses_are_those_of_the_golden_file(void **context)
     const struct world_ask prompts = {.dims = {128, 2, 1, 64, 64, 128, 1}, .sequences = 3,
                                       .sequence = {{200, 0, 0}, {1, 40, 0}, {64, 32, SEGMENT_NONE}}, .slots = 1, .slot = {{16, 0x7f}}};
     const struct world_ask narrow = {.dims = {64, 2, 1, 8, 64, 64, 1}, .sequences = 2, .sequence = {{20, 0, SEGMENT_NONE}, {1, 2, SEGMENT_NONE}}};
+    const struct world_ask training = {.trains = true, .dims = {128, 2, 1, 64, 192, 128, 1}, .sequences = 4,
+                                       .sequence = {{100, 0, 0}, {40, 0, 0}, {30, 0, 1}, {20, 0, SEGMENT_NONE}}, .slots = 2,
+                                       .slot = {{16, 0x7f}, {80, 0x7f}}, .bias = true};
+    const struct world_ask wide_training = {.trains = true, .dims = {256, 4, 1, 128, 192, 128, 1}, .sequences = 2,
+                                            .sequence = {{100, 0, 0}, {20, 0, SEGMENT_NONE}}, .slots = 1, .slot = {{16, 0x7f}}};
+    const struct world_ask narrow_training = {.trains = true, .dims = {64, 2, 1, 8, 64, 64, 1}, .sequences = 1, .sequence = {{70, 0, SEGMENT_NONE}}};
     static char golden[65536];
     FILE *file;
     size_t bytes;
@@ -46,6 +53,10 @@ static void accesses_are_those_of_the_golden_file(void **context)
     add(&prompts, MODE_FAST, false);
     add(&narrow, MODE_FAST, false);
     add(&decode, MODE_EXACT, true);
+    add(&training, MODE_FAST, true);
+    add(&training, MODE_EXACT, true);
+    add(&wide_training, MODE_FAST, true);
+    add(&narrow_training, MODE_FAST, true);
     emu_count(false);
     if (getenv("BERTH_GOLDEN_WRITE") != NULL) {
         file = fopen(GOLDEN, "w");

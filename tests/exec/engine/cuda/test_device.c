@@ -141,7 +141,7 @@ static void what_it_cannot_do_is_refused_with_a_reason(void **context)
     REFUSES(lora_rank_max, 20, "no multiple of 16");
     REFUSES(rows_max, 0, "rows_max");
     REFUSES(ranks, (struct ranks *)error, "one GPU");
-    REFUSES(trains, true, "CUDA serves");
+    REFUSES(trains, true, "what trains is deterministic");
     REFUSES(rows_max, INT32_MAX / 2, "no room");
     emu_set(EMU_FORWARD, EMU_LAZY, 1);
     dev = device_cuda.open(&good, error, sizeof(error));

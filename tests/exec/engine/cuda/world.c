@@ -210,9 +210,10 @@ static void fill_rows(struct world *world, struct arrays *arrays)
             arrays->token[now->rows + row] = (int32_t)(world_draw(&world->draws) % (uint64_t)ask->dims.vocabulary);
             arrays->position[now->rows + row] = ask->sequence[i].before + row;
         }
+        for (int32_t row = 0; row < ask->sequence[i].rows; row++)
+            if (ask->trains ? row % 3 != 1 : row + 1 == ask->sequence[i].rows)
+                arrays->out_row[now->outputs++] = now->rows + row;
         now->rows += ask->sequence[i].rows;
-        if (ask->sequence[i].rows > 0)
-            arrays->out_row[now->outputs++] = now->rows - 1;
     }
     now->sequences = ask->sequences;
 }
@@ -279,13 +280,15 @@ static void give_batch(struct world *world, const struct arrays *arrays)
 struct world *world_open(const struct world_ask *ask, const struct device *device, char *ret_error, size_t error_bytes)
 {
     struct world *world = take(sizeof(*world));
-    struct dev_config config = {.dims = ask->dims, .mode = ask->mode, .deterministic = ask->deterministic, .threads = 1};
+    struct dev_config config = {.dims = ask->dims, .mode = ask->mode, .deterministic = ask->deterministic, .threads = 1,
+                                .trains = ask->trains};
     struct arrays arrays;
-    int32_t rows = ask->rows_spare, keys = 1, rank = 0, count = ask->sequences > 0 ? ask->sequences : 1;
+    int32_t rows = ask->rows_spare, keys = 1, rank = 0, count = ask->sequences > 0 ? ask->sequences : 1, outputs;
 
     for (int i = 0; i < ask->sequences; i++) {
         int32_t own = ask->sequence[i].before + ask->sequence[i].rows;
 
+        check(!ask->trains || ask->sequence[i].before == 0);
         rows += ask->sequence[i].rows;
         keys = own > keys ? own : keys;
     }
@@ -293,7 +296,8 @@ struct world *world_open(const struct world_ask *ask, const struct device *devic
         rank = padded(ask->slot[i].rank) > rank ? padded(ask->slot[i].rank) : rank;
     rows = rows > 0 ? rows : 1;
     config.rows_max = rows;
-    config.outputs_max = count;
+    outputs = ask->trains ? rows : count;
+    config.outputs_max = outputs;
     config.lora_rank_max = rank;
     keys = (keys + 15) / 16 * 16;
     config.positions_max = ask->positions_max > keys ? ask->positions_max : keys;
@@ -308,8 +312,9 @@ struct world *world_open(const struct world_ask *ask, const struct device *devic
     }
     world->host_dev.config = config;
     world->ops = device->ops(world->dev);
+    world->train = ask->trains ? device->train_ops(world->dev) : NULL;
     arrays = (struct arrays){
-        .token = take((size_t)rows * 4), .position = take((size_t)rows * 4), .out_row = take((size_t)count * 4),
+        .token = take((size_t)rows * 4), .position = take((size_t)rows * 4), .out_row = take((size_t)outputs * 4),
         .block_table = take((size_t)count * (size_t)keys / 16 * 4),
         .sequence = take((size_t)count * sizeof(struct sequence)), .segment = take((size_t)count * sizeof(struct segment)),
         .tile = take((size_t)(rows + count) * sizeof(struct tile)),
@@ -318,7 +323,7 @@ struct world *world_open(const struct world_ask *ask, const struct device *devic
     fill_segments(world, &arrays);
     fill_blocks(world, &arrays, keys / 16);
     world->host = (struct batch){
-        .max = {.rows = rows, .outputs = count, .sequences = count, .segments = count, .tiles = world->now.tiles},
+        .max = {.rows = rows, .outputs = outputs, .sequences = count, .segments = count, .tiles = world->now.tiles},
         .now = &world->now, .token = arrays.token, .position = arrays.position, .out_row = arrays.out_row, .block_table = arrays.block_table,
         .blocks_max = keys / 16, .sequence = arrays.sequence, .segment = arrays.segment, .tile = arrays.tile};
     give_batch(world, &arrays);

@@ -21,6 +21,7 @@ struct world_ask {
     int slots;
     struct { int32_t rank; uint32_t modules; } slot[WORLD_SLOTS_MAX];   /* as in a file: padded here */
     int32_t rows_spare;               /* of the arrays, beyond what is used */
+    bool trains;                      /* most rows are outputs; no sequence has tokens before */
     int32_t positions_max;            /* that the device is opened for; 0: what is needed */
 };
 
@@ -30,6 +31,7 @@ struct world {
     struct dev *dev;
     struct dev host_dev;              /* what definitions read of a device: mode and dims */
     const struct ops *ops;
+    const struct train_ops *train;    /* where it trains */
     struct counts now;
     struct batch host, batch;
     char *pool, *device_pool;         /* host: B in pairs; device: as it wants them */
