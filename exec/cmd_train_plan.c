@@ -127,7 +127,7 @@ enum status train_recompute(const struct train_arguments *arguments, const struc
 
 static int64_t scratch_bytes(const struct training_memory *memory)
 {
-    return (int64_t)(memory->working + memory->batch);
+    return (int64_t)(memory->working + memory->batch + memory->ops);
 }
 
 static json_t *level_json(const struct train_arguments *arguments, const struct train_choice *choice, enum recompute level)
@@ -216,7 +216,7 @@ static void print_plan(const struct train_arguments *arguments, const struct run
     line("  packed for the way forward", (int64_t)memory->adapters / choice->jobs);
     line("  copies in host memory, for checkpoints", plan->host_bytes);
     line("logits and their gradients, a piece of a pass at a time", (int64_t)memory->head);
-    line("scratch: one layer's gradients, the batch", scratch_bytes(memory));
+    line("scratch: one layer's gradients, the batch, what kernels keep", scratch_bytes(memory));
     snprintf(about, sizeof(about), "residual stream, f32: %lld bytes a token and layer", (long long)plan->stream_bytes);
     line(about, (int64_t)memory->stream);
     snprintf(about, sizeof(about), "%d job%s: x", (int)choice->jobs, choice->jobs == 1 ? "" : "s");

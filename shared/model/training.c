@@ -87,6 +87,67 @@ static uint64_t batch_bytes(const struct shape *shape, const struct training_pla
            piece((uint64_t)shape->layers * 7 * plan->jobs * 24) + piece((uint64_t)plan->jobs * 24);
 }
 
+/* --- ops -------------------------------------------------------------------------------------------------------------------- */
+
+/* As devices count: never nothing. */
+static uint64_t taken(uint64_t bytes)
+{
+    return (bytes / 256 + 1) * 256;
+}
+
+static uint64_t lines(uint64_t bytes)
+{
+    return div_up_u64(bytes, 64) * 64;
+}
+
+#define PIECE_ROWS 64          /* whose gradients are summed at once */
+#define PANEL_COLUMNS 32
+#define PANELS_BYTES 540672    /* of a weight's rows, packed, and of a piece of gradients */
+#define SERVING_PART_BYTES 56  /* bookkeeping of one module of one segment, there and back */
+#define BACK_PART_BYTES 88
+
+/* One thread's: the most of attention there, attention back, and linear layers back. */
+static uint64_t thread_bytes(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t d = shape->head_dim;
+    const uint64_t d16 = div_up_u64(d, 16) * 16;
+    const uint64_t d32 = div_up_u64(d, PANEL_COLUMNS) * PANEL_COLUMNS;
+    const uint64_t keys = div_up_u64(plan->sample_rows, PANEL_COLUMNS) * PANEL_COLUMNS;
+    const uint64_t out = max_u64(max_u64((uint64_t)shape->heads * d, shape->ffn), shape->hidden);
+    const uint64_t serving = 4 * max_u64(32 * d16 + 32 * (d16 + 48), PIECE_ROWS * (uint64_t)plan->rank);
+    const uint64_t linear = 4 * PIECE_ROWS * max_u64(plan->rank, PIECE_ROWS) + max_u64(PANELS_BYTES, 4 * plan->rank * out);
+    const uint64_t attend = 6 * lines(4 * keys * d) + lines(4 * keys * d32) + 4 * lines(4 * PIECE_ROWS * keys) +
+                            2 * lines(4 * PIECE_ROWS * d) + lines(4 * PIECE_ROWS * d32);
+
+    return piece(max_u64(max_u64(serving, linear), attend));
+}
+
+static uint64_t cpu_ops_bytes(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t rows = plan->rows;
+
+    return taken(plan->threads * thread_bytes(shape, plan)) +
+           taken((uint64_t)plan->head_rows * shape->hidden * plan->act_bytes) + taken((uint64_t)plan->head_rows * shape->hidden * 4) +
+           4 * taken(rows * 3 * plan->rank * plan->act_bytes) +  /* A x and dy B, each as it is and turned over */
+           taken(3 * rows * SERVING_PART_BYTES) + taken(3 * rows * BACK_PART_BYTES) + taken(rows * 4) + taken(1024 * 8);
+}
+
+#define SPLIT_KEYS 512         /* of attention; each split of a row leaves a result to be joined */
+#define SPLITS_BYTES ((uint64_t)64 << 20)
+
+static uint64_t gpu_ops_bytes(const struct shape *shape, const struct training_plan *plan)
+{
+    const uint64_t rows = plan->rows;
+    const uint64_t item = (uint64_t)shape->heads * div_up_u64(plan->sample_rows, SPLIT_KEYS);
+    const uint64_t items = min_u64(max_u64(SPLITS_BYTES / (item * shape->head_dim * 4), 1), rows);
+    const uint64_t heads = rows * shape->heads;
+
+    return taken(items * item * shape->head_dim * 4) + taken(items * item * 8) + taken(8 * rows * 3 * plan->rank * 4) +
+           2 * taken(rows * 3 * plan->rank * plan->act_bytes) + taken((uint64_t)plan->head_rows * shape->hidden * plan->act_bytes) +
+           taken(heads * 8) + taken(plan->act_bytes == 2 ? heads * shape->head_dim * 2 : 0) + /* attention's way back */
+           taken((uint64_t)4 << 20) + taken(0) + taken(1024 * 8);
+}
+
 struct training_memory training_memory(const struct shape *shape, const struct training_plan *plan)
 {
     const uint64_t logits = (uint64_t)plan->head_rows * shape->vocabulary;
@@ -97,11 +158,12 @@ struct training_memory training_memory(const struct shape *shape, const struct t
         .working = working_bytes(shape, plan),
         .head = piece(logits * 4) + piece(logits * plan->act_bytes),
         .batch = batch_bytes(shape, plan),
+        .ops = plan->threads == 0 ? gpu_ops_bytes(shape, plan) : cpu_ops_bytes(shape, plan),
     };
 
     check(!shape->averaged);
     check(plan->rows >= 1 && plan->head_rows >= 1);
-    memory.total = memory.adapters + memory.stream + memory.kept + memory.working + memory.head + memory.batch;
+    memory.total = memory.adapters + memory.stream + memory.kept + memory.working + memory.head + memory.batch + memory.ops;
     return memory;
 }
 

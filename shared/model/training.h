@@ -30,6 +30,7 @@ struct training_plan {
     uint32_t rank;            /* of any job at most, a multiple of 16 */
     uint32_t head_rows;       /* rows whose logits are there at once */
     bool normed_heads;        /* q and k are normed a head, as in Qwen3 */
+    uint32_t threads;         /* of a CPU, each of which has memory of its own; 0: a GPU */
 };
 
 /* Each piece begins at a multiple of 256. */
@@ -40,6 +41,7 @@ struct training_memory {
     uint64_t working;    /* one layer's gradients, and the stream's */
     uint64_t head;       /* logits and their gradients */
     uint64_t batch;      /* tokens, positions, tables, targets, where gradients go */
+    uint64_t ops;        /* what the device's ops keep for themselves */
     uint64_t total;
 };
 /* Beside the weights and the jobs. */

@@ -37,7 +37,8 @@ static struct training_plan ask_of(const struct model_config *model, const struc
                                   .jobs = (uint32_t)config->jobs_max,
                                   .rank = (uint32_t)config->lora_rank_max,
                                   .head_rows = (uint32_t)config->head_rows,
-                                  .normed_heads = model->qk_norm};
+                                  .normed_heads = model->qk_norm,
+                                  .threads = config->device->has_threads ? config->threads : 0};
 }
 
 enum status plan_make(const struct model_config *model, enum dtype dtype, const struct trainer_config *config, int32_t rank, int32_t tp,

@@ -57,7 +57,7 @@ struct trainer_config {
 enum status trainer_open(const struct model *model, const struct trainer_config *config, struct trainer **ret_trainer,
                          struct refusal *refusal);
 void trainer_close(struct trainer *trainer); /* NULL is fine; closes its jobs */
-/* Bytes on the device beside the weights and the jobs: what training_memory() (shared/model/training.h) predicts. */
+/* Bytes on the device beside the weights and the jobs, the device's own for its ops too: what training_memory() (shared/model/training.h) predicts. */
 int64_t trainer_bytes(const struct model *model, const struct trainer_config *config);
 
 /* --- jobs ------------------------------------------------------------------------------------------------------------------- */

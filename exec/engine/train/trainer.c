@@ -35,12 +35,7 @@ static int64_t larger(int64_t a, int64_t b)
 
 /* --- memory ----------------------------------------------------------------------------------------------------------------- */
 
-/* A piece of device memory, asked for its size or reserved. */
-struct piece {
-    void **at;
-    int64_t bytes;
-};
-#define PIECES_MAX 48
+#define PIECES_MAX 48 /* of device memory, asked for its size or reserved */
 
 static int64_t rounded(int64_t bytes)
 {
@@ -85,7 +80,7 @@ static void kept_sizes(struct trainer *trainer)
         trainer->kept_bytes[i] = rounded(sizes[i]);
 }
 
-static uint32_t pieces_of(struct trainer *trainer, struct piece *ret_pieces)
+static uint32_t pieces_of(struct trainer *trainer, struct dev_piece *ret_pieces)
 {
     const struct trainer_config *config = &trainer->config;
     const struct dims *dims = &trainer->dims;
@@ -96,7 +91,7 @@ static uint32_t pieces_of(struct trainer *trainer, struct piece *ret_pieces)
     const int64_t heads = (int64_t)dims->heads * dims->head_dim;
     const struct counts *max = &trainer->host.max;
     struct batch *batch = &trainer->batch;
-    const struct piece pieces[] = {
+    const struct dev_piece pieces[] = {
         {(void **)&trainer->angles, (int64_t)config->positions_max * dims->head_dim * 4},
         {(void **)&trainer->pool, config->jobs_max * trainer->slot_bytes},
         {(void **)&trainer->slots, config->jobs_max * (int64_t)sizeof(struct lora_slot)},
@@ -130,7 +125,7 @@ static uint32_t pieces_of(struct trainer *trainer, struct piece *ret_pieces)
 
     memcpy(ret_pieces, pieces, sizeof(pieces));
     for (enum kept_kind kind = 0; kind < KEPT_COUNT; kind++)
-        ret_pieces[count++] = (struct piece){(void **)&trainer->kept_memory[kind],
+        ret_pieces[count++] = (struct dev_piece){(void **)&trainer->kept_memory[kind],
                                              trainer->kept_bytes[kind] * (kept_by_each(trainer, kind) ? dims->layers : 1)};
     return count;
 }
@@ -155,14 +150,36 @@ static void plan(struct trainer *trainer, const struct model *model, const struc
     kept_sizes(trainer);
 }
 
+static struct dev_config dev_config_of(const struct trainer *trainer)
+{
+    const struct trainer_config *config = &trainer->config;
+
+    return (struct dev_config){.dims = trainer->dims,
+                               .mode = config->mode,
+                               .threads = config->threads,
+                               .kernels = config->kernels,
+                               .deterministic = true,
+                               .rows_max = config->rows_max,
+                               .outputs_max = config->head_rows,
+                               .lora_rank_max = config->lora_rank_max,
+                               .positions_max = config->positions_max,
+                               .ranks = config->ranks,
+                               .rank = config->rank,
+                               .ranks_count = trainer->tp,
+                               .trains = true};
+}
+
 int64_t trainer_bytes(const struct model *model, const struct trainer_config *config)
 {
     struct trainer trainer = {0};
-    struct piece pieces[PIECES_MAX];
-    int64_t bytes = 0;
+    struct dev_piece pieces[PIECES_MAX];
+    struct dev_config dev;
+    int64_t bytes;
     uint32_t count;
 
     plan(&trainer, model, config);
+    dev = dev_config_of(&trainer);
+    bytes = config->device->ops_bytes(&dev);
     count = pieces_of(&trainer, pieces);
     for (uint32_t i = 0; i < count; i++)
         bytes += rounded(pieces[i].bytes);
@@ -171,7 +188,7 @@ int64_t trainer_bytes(const struct model *model, const struct trainer_config *co
 
 static bool reserve(struct trainer *trainer)
 {
-    struct piece pieces[PIECES_MAX];
+    struct dev_piece pieces[PIECES_MAX];
     uint32_t count = pieces_of(trainer, pieces);
 
     for (uint32_t i = 0; i < count; i++) {
@@ -256,26 +273,12 @@ static enum status place(struct trainer *trainer, const struct model *model)
 static enum status open_parts(struct trainer *trainer, const struct model *model, struct refusal *refusal)
 {
     const struct trainer_config *config = &trainer->config;
-    const struct dev_config dev = {.dims = trainer->dims,
-                                   .mode = config->mode,
-                                   .threads = config->threads,
-                                   .kernels = config->kernels,
-                                   .deterministic = true,
-                                   .rows_max = config->rows_max,
-                                   .outputs_max = config->head_rows,
-                                   .lora_rank_max = config->lora_rank_max,
-                                   .positions_max = config->positions_max,
-                                   .ranks = config->ranks,
-                                   .rank = config->rank,
-                                   .ranks_count = trainer->tp,
-                                   .trains = true};
+    const struct dev_config dev = dev_config_of(trainer);
     char why[256] = "";
     enum status status = STATUS_OK;
 
     if (config->full && !config->device->weights_in_place)
         return refuse(refusal, STATUS_INVALID, "the device %s trains adapters only", config->device->name);
-    if (config->device->train_ops == NULL)
-        return refuse(refusal, STATUS_INVALID, "the device %s does not train", config->device->name);
     trainer->dev = config->device->open(&dev, why, sizeof(why));
     if (trainer->dev == NULL)
         return refuse(refusal, STATUS_INVALID, "the device %s cannot be opened: %s", config->device->name, why);

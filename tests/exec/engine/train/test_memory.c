@@ -1,4 +1,5 @@
 /* What a trainer reserves, what it says it will, and what the planner's arithmetic says, to the byte. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +13,12 @@ static void *counting_reserve(struct dev *dev, size_t bytes)
 {
     reserved_bytes += (int64_t)((bytes + 255) / 256 * 256);
     return device_cpu.reserve(dev, bytes);
+}
+
+static struct dev *counting_open(const struct dev_config *config, char *ret_error, size_t error_bytes)
+{
+    reserved_bytes += device_cpu.ops_bytes(config);
+    return device_cpu.open(config, ret_error, error_bytes);
 }
 
 static struct shape shape_of(const struct dims *dims)
@@ -51,6 +58,7 @@ static void a_trainer_reserves_what_was_predicted(void **state)
 
     (void)state;
     counting.reserve = counting_reserve;
+    counting.open = counting_open;
     for (size_t i = 0; i < ARRAY_COUNT(tiny); i++)
         for (int way = 0; way < 2 * RECOMPUTE_COUNT; way++) {
             struct trainer_config config = rig_config(way % 2 == 0 ? MODE_EXACT : MODE_FAST, kernel_set_best(), 1);
@@ -91,6 +99,7 @@ static void all_weights_take_what_was_predicted(void **state)
 
     (void)state;
     counting.reserve = counting_reserve;
+    counting.open = counting_open;
     rig_model_make(&tiny, 4, directory);
     model = rig_model(directory);
     for (enum mode mode = MODE_EXACT; mode <= MODE_FAST; mode++) {
@@ -117,6 +126,35 @@ static void all_weights_take_what_was_predicted(void **state)
     rig_model_drop(directory);
 }
 
+/* Glibc's own figures; a sanitizer's malloc has none. Threads and what is not for ops are a few KB. */
+static void a_device_takes_what_it_says(void **state)
+{
+    const struct dev_config small = {.dims = {.hidden = 24, .heads = 4, .kv_heads = 2, .head_dim = 6, .ffn = 20, .vocabulary = 40, .layers = 2},
+                                     .mode = MODE_EXACT, .threads = 3, .kernels = kernel_set_best(), .rows_max = 211, .outputs_max = 24,
+                                     .lora_rank_max = 32, .positions_max = 64, .ranks_count = 1, .trains = true};
+
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        struct dev_config config = small;
+        char error[256];
+        struct mallinfo2 before;
+        struct mallinfo2 after;
+        struct dev *dev;
+        int64_t taken;
+
+        config.positions_max = way % 2 == 0 ? 64 : 4096;
+        config.trains = way / 2 == 0;
+        before = mallinfo2();
+        dev = device_cpu.open(&config, error, sizeof(error));
+        after = mallinfo2();
+        assert_non_null(dev);
+        taken = (int64_t)(after.uordblks + after.hblkhd) - (int64_t)(before.uordblks + before.hblkhd);
+        if (after.uordblks != 0 && llabs(taken - device_cpu.ops_bytes(&config)) > 16384)
+            fail_msg("%lld bytes were taken, %lld announced", (long long)taken, (long long)device_cpu.ops_bytes(&config));
+        device_cpu.close(dev);
+    }
+}
+
 /* Models that nobody need load to know what they take. */
 static void larger_models_agree_too(void **state)
 {
@@ -126,7 +164,7 @@ static void larger_models_agree_too(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         for (enum recompute recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
             struct model model = {.dtype = DTYPE_BF16};
-            struct trainer_config config = {.device = &device_cpu, .mode = MODE_FAST, .threads = 1, .recompute = recompute,
+            struct trainer_config config = {.device = &device_cpu, .mode = MODE_FAST, .threads = 8, .recompute = recompute,
                                             .rows_max = 4096, .job_rows_max = 4096, .samples_max = 32, .positions_max = 2048,
                                             .jobs_max = 8, .lora_rank_max = 64, .head_rows = 512};
 
@@ -142,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trainer_reserves_what_was_predicted),
         cmocka_unit_test(all_weights_take_what_was_predicted),
+        cmocka_unit_test(a_device_takes_what_it_says),
         cmocka_unit_test(larger_models_agree_too),
     };
 

@@ -18,7 +18,7 @@ static const struct model_config llama_70b = {
 
 static struct plan plan_of(const struct model_config *model, int32_t tokens, int32_t rank, int32_t tp, int32_t head_rows)
 {
-    const struct trainer_config config = {.mode = MODE_FAST, .rows_max = tokens, .job_rows_max = tokens, .samples_max = 64, .positions_max = tokens,
+    const struct trainer_config config = {.device = &device_cpu, .threads = 1, .mode = MODE_FAST, .rows_max = tokens, .job_rows_max = tokens, .samples_max = 64, .positions_max = tokens,
                                           .jobs_max = 1, .lora_rank_max = rank, .head_rows = head_rows};
     struct refusal refusal = {{0}};
     struct plan plan;
@@ -74,7 +74,7 @@ static void eight_devices_hold_a_70b(void **state)
 
 static void what_does_not_divide_is_refused(void **state)
 {
-    const struct trainer_config config = {.rows_max = 64, .job_rows_max = 64, .samples_max = 2, .positions_max = 64, .jobs_max = 1,
+    const struct trainer_config config = {.device = &device_cpu, .threads = 1, .rows_max = 64, .job_rows_max = 64, .samples_max = 2, .positions_max = 64, .jobs_max = 1,
                                           .lora_rank_max = 16, .head_rows = 64};
     struct refusal refusal;
     struct plan plan;
