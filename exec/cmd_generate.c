@@ -573,9 +573,9 @@ int cmd_generate(int argc, char **argv)
     generate->defaults = json_object();
     worker_config_init(&generate->config);
     generate->config.threads = worker_threads_here();
-    worker_choose_device(&generate->config);
     code = parse(generate);
     if (code == EXIT_OK) {
+        worker_choose_device(&generate->config);
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
         code = work(generate);

@@ -104,7 +104,6 @@ int cmd_server(int argc, char **argv)
 
     worker_config_init(&config);
     config.threads = worker_threads_here();
-    worker_choose_device(&config);
     while (code == EXIT_OK && (option = options_next(&options, &value)) != OPTION_END) {
         switch (option) {
         case OPTION_model:
@@ -140,6 +139,7 @@ int cmd_server(int argc, char **argv)
         fprintf(stderr, "berth-exec server: --model DIR is needed; --help says more\n");
         return EXIT_USAGE;
     }
+    worker_choose_device(&config);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     return run(&config, adapters, socket);

@@ -41,7 +41,7 @@
     X(tp, "N", "plan for N devices that cut the model among them; only with --dry-run")                                   \
     X(mode, "MODE", "exact (f32, the default of F32 and F16 bases) or fast (bfloat16, the default of BF16 bases)")       \
     X(reference, "CASE", "do a recorded run again and print the differences; exit code 1 when they are above 1e-5")       \
-    X(device, "KIND", "cpu, cuda, or auto (default): CUDA where it trains, else the CPU")                                 \
+    X(device, "KIND", "cpu, cuda, or auto (default): CUDA where its library loads and a GPU is there, else the CPU")      \
     X(kernels, "SET", "a set of CPU kernels that berth-exec devices lists; the best by default")                          \
     X(threads, "N", "CPU threads (default: all)")                                                                         \
     X(json, NULL, "one JSON object a step on stdout")                                                                     \
@@ -297,10 +297,6 @@ static void line_init(struct line *line, int argc, char **argv)
                                      .argc = argc, .argv = argv, .at = 1};
     worker_config_init(&line->worker);
     line->worker.threads = worker_threads_here();
-    worker_choose_device(&line->worker);
-    /* A device that only serves is no choice of anybody's. */
-    if (line->worker.device->train_ops == NULL)
-        line->worker.device = &device_cpu;
     line->arguments.rate_multiplier = 1;
     line->arguments.checkpoint_every_s = 600;
     line->arguments.tp = 1;
@@ -407,6 +403,7 @@ int cmd_train(int argc, char **argv)
     }
     if (code != EXIT_OK)
         return code;
+    worker_choose_device(&line.worker);
     arguments->trainer.device = line.worker.device;
     arguments->trainer.threads = line.worker.threads;
     arguments->trainer.kernels = line.worker.kernels;

@@ -66,7 +66,7 @@ void worker_choose_device(struct worker_config *config)
 {
     char why[256];
 
-    if (cuda_runs_here(why, sizeof(why)))
+    if (!config->device_chosen && cuda_runs_here(why, sizeof(why)))
         config->device = cuda_load(why, sizeof(why));
 }
 
@@ -74,9 +74,10 @@ static enum status read_device(struct worker_config *config, const struct option
 {
     char why[256];
 
-    if (strcmp(value, "auto") == 0)
-        return STATUS_OK;
     config->device = &device_cpu;
+    config->device_chosen = strcmp(value, "auto") != 0;
+    if (!config->device_chosen)
+        return STATUS_OK;
     if (strcmp(value, "cpu") == 0)
         return STATUS_OK;
     if (strcmp(value, "cuda") != 0) {

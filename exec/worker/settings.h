@@ -25,7 +25,7 @@
 /* Whether `name` is one of them, and took `value` (NULL: a flag). STATUS_NOT_FOUND: not one of them. STATUS_INVALID: said on
  * options->errors. */
 enum status worker_option(struct worker_config *config, const struct options *options, uint32_t option, const char *value);
-/* With --device auto, or without it: the best device that opens here. Call before the options are read. */
+/* With --device auto, or without it: the best device that opens here. Call when the options are read: whoever says cpu has no library loaded. */
 void worker_choose_device(struct worker_config *config);
 /* config->threads when none was chosen: the processors there are. */
 uint32_t worker_threads_here(void);

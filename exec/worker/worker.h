@@ -17,6 +17,7 @@ struct worker_config {
     const char *model_directory;
     const char *merged_as;        /* the name of the adapter that is folded into the weights (worker/merged.h); NULL: a base */
     const struct device *device;
+    bool device_chosen;           /* by its name: no other is looked for */
     enum kernel_set kernels;
     bool mode_chosen;             /* otherwise the base's default */
     enum mode mode;
