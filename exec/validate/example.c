@@ -107,7 +107,7 @@ static size_t foreign_issue(struct validator *validator, enum format format)
 static void foreign_line(struct validator *validator, enum format format)
 {
     if (validator->foreign[format]++ == 0)
-        foreign_issue(validator, format);
+        validator->foreign_issue[format] = foreign_issue(validator, format);
     validator->line_errors++;
 }
 
@@ -171,4 +171,18 @@ void example_check(struct validator *validator)
     }
     if (validator->line_errors == 0)
         set_add(validator, 0, format);
+}
+
+void example_end(struct validator *validator)
+{
+    for (enum format format = 0; format < FORMAT_COUNT; format++) {
+        const size_t issue = validator->foreign_issue[format];
+        char message[sizeof(validator->issues[0].message)];
+        char lines[NUMBER_TEXT_MAX];
+
+        if (validator->foreign[format] < 2 || issue == SIZE_MAX)
+            continue;
+        memcpy(message, validator->issues[issue].message, sizeof(message));
+        issue_rewrite(validator, issue, NULL, "%s (%s lines)", message, count_text((uint64_t)validator->foreign[format], lines));
+    }
 }

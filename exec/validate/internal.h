@@ -90,7 +90,7 @@ struct validator {
     /* The set. */
     enum format format;        /* of the first example that can be trained on; FORMAT_UNKNOWN: none yet */
     int64_t foreign[FORMAT_COUNT];  /* lines of a kind that is not wanted */
-    size_t foreign_issue[FORMAT_COUNT];
+    size_t foreign_issue[FORMAT_COUNT]; /* what was said of the first of them */
     struct twins examples;
     struct twins prompts;
     uint64_t answer;           /* hash of the first assistant's message; 0: none yet */
@@ -132,6 +132,8 @@ void soft_fault(void *context, enum tree_soft fault, uint32_t at, uint32_t node)
 
 /* The line's tree is an object. */
 void example_check(struct validator *validator);
+/* The file's end: how many lines were of kinds that are not wanted. */
+void example_end(struct validator *validator);
 
 /* --- what an example is made of --- */
 

@@ -84,6 +84,14 @@ static size_t space_count(const char *text, size_t count)
     return at;
 }
 
+/* Its first byte that is no space; '\0': there is none. */
+static char first_byte(const struct validator *validator)
+{
+    const size_t at = space_count(validator->text, validator->text_bytes);
+
+    return at < validator->text_bytes ? validator->text[at] : '\0';
+}
+
 static void note_blank(struct validator *validator)
 {
     validator->statistics.blank_lines++;
@@ -191,7 +199,7 @@ static void take_json(struct validator *validator, bool first, char begins)
 
 static void take_text(struct validator *validator)
 {
-    const char begins = validator->text[space_count(validator->text, validator->text_bytes)];
+    const char begins = first_byte(validator);
     const bool first = validator->first_line == 0;
 
     if (first)
@@ -251,7 +259,7 @@ static void take_long_line(struct validator *validator, const char *text, size_t
     tell_blank(validator);
     if (first)
         validator->first_line = validator->line;
-    if (first && validator->text_bytes > 0 && validator->text[space_count(validator->text, validator->text_bytes) % validator->text_bytes] == '[') {
+    if (first && first_byte(validator) == '[') {
         array_fault(validator, validator->line);
         return;
     }
@@ -346,6 +354,7 @@ void validator_end(struct validator *validator)
     if (validator->line_bytes > 0 && validator->stage != STAGE_OVER)
         end_line(validator, validator->carry, validator->carry_count);
     tell_whole(validator);
+    example_end(validator);
     if (validator->config.source != NULL)
         tokens_flush(validator);
     set_end(validator);

@@ -195,9 +195,12 @@ static void shapes(void **state)
     };
     struct rig rig = rig_of(false);
     static char many[80000];
+    size_t count;
 
     (void)state;
     HOLD(&rig, rules);
+    rig_said(&rig, "{\"prompt\": \"a\", \"completion\": \"b\"}\n" GOOD "{\"prompt\": \"a\", \"completion\": \"b\"}");
+    assert_non_null(strstr(validator_issues(rig.validator, &count)[0].message, "user and an assistant message. (2 lines)"));
     strcpy(many, "{\"messages\": [" A("x"));
     for (int i = 0; i < 1023; i++)
         strcat(many, ", " A("x"));
