@@ -70,7 +70,7 @@ static void print_help(FILE *out)
           "--json: {\"accept\": BOOL, \"method\", \"issues\": [{\"file\": \"training\" or \"validation\", \"line\", \"column\", \"severity\":\n"
           "\"error\" or \"warning\", \"code\", \"message\", \"hint\", \"path\"}], \"counts\": {CODE: {\"severity\", \"count\", \"shown\"}},\n"
           "\"statistics\": {...}} and, with a validation file, \"validation_counts\" and \"validation_statistics\"; with a model, \"dry_run\".\n"
-          "Line and column are null where an issue is of the whole file or line. Codes, and what to do about each, are listed below.\n\n",
+          "Line and column are null where an issue is of the whole file or line. Codes are listed below; each issue brings its hint.\n\n",
           out);
     options_print(out, table, ARRAY_COUNT(table));
     fputs("\nCodes that reject (E) and that warn (W):\n", out);
