@@ -35,6 +35,7 @@ _Noreturn void check_failed(const char *condition, const char *file, int line);
     X(FULL, "fixed capacity reached")                \
     X(CORRUPT, "checksum or format mismatch")        \
     X(IO, "the operating system refused")            \
+    X(CONFLICT, "somebody else was first")           \
     X(END, "no more")
 
 enum status {
