@@ -11,8 +11,11 @@
     X(validate, "say all that is wrong with a file of examples, before it is trained on") \
     X(model, "look at models and adapters, make random ones, merge them")      \
     X(tokenize, "text through a model's tokenizer and back, chats through its template") \
-    X(devices, "what this machine can compute with")                            \
-    X(vault, "make a master key, put tenants' keys under another")
+    X(devices, "what this machine can compute with")                           \
+    X(vault, "make a master key, put tenants' keys under another")             \
+    X(control, "the control plane: metadata and local administration")         \
+    X(tenant, "organizations and what each may have: add, list, set, suspend") \
+    X(key, "API keys: add, list, revoke")
 
 #define X(name, about) int cmd_##name(int argc, char **argv);
 VERBS(X)
