@@ -46,9 +46,15 @@ make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/eng
 killed=$?
 note $killed "a trainer killed at random: $(grep -E 'ERROR: |killed' "$work/killed.log" | head -n 1)"
 
+# The metadata's writer killed at a thousand moments: nothing acknowledged is lost, nothing is there twice.
+make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/control/metadata/test_killed >/dev/null &&
+    BERTH_TEST_KILLED=1000 build/release/tests/exec/control/metadata/test_killed >"$work/killed.log" 2>&1
+killed=$?
+note $killed "the metadata's writer killed at random: $(grep -E 'ERROR: |acts told' "$work/killed.log" | head -n 1)"
+
 # Threads: the team that kernels run on, ranks, the loader beside a worker, a server beside its clients.
 threaded="device/test_team model/test_shard train/test_train_ranks ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds \
-    ../crypto/test_vault ../store/test_store"
+    ../crypto/test_vault ../store/test_store ../control/metadata/test_jobs ../control/metadata/test_killed ../control/admin/test_admin"
 programs=$(for test in $threaded; do echo "build/tsan/tests/exec/engine/$test"; done | sed 's#engine/\.\./##')
 # shellcheck disable=SC2086
 make --no-print-directory -j"$(nproc)" MODE=tsan $programs >/dev/null; note $? "the programs with threads are built with ThreadSanitizer"

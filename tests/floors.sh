@@ -22,6 +22,10 @@ allowed() {
     # What reads a stranger's bytes opens nothing: no files, no sockets, no devices, no models.
     exec/validate)  echo "shared/base shared/host/words.h exec/engine/train/data/data.h exec/engine/tokenizer/tokenizer.h exec/engine/tokenizer/utf8.h" \
                          "exec/engine/files/refusal.h exec/engine/safetensors/safetensors.h exec/engine/device/dtype.h" ;;
+    exec/control/metadata)
+                    echo "shared/base shared/host exec/engine/files/refusal.h exec/crypto/names.h exec/crypto/secret.h" ;;
+    exec/control/admin)
+                    echo "shared/base exec/control/metadata exec/engine/files/refusal.h exec/crypto/names.h" ;;
     exec|exec/*)    echo "shared exec" ;;
     sim|sim/*)      echo "shared traces sim" ;;
     *)              echo "" ;;

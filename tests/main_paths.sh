@@ -329,4 +329,43 @@ if [ -r "$work/15m/adapters/0001/adapter_config.json" ]; then
 else
     echo "skip generate and server: no model could be made"
 fi
+
+# The control plane's own folder: tenants and keys, kept through a kill.
+state=$work/state
+control_begin() {
+    : >"$work/control"
+    $exec control --state "$state" >"$work/control" 2>>"$work/control-log" &
+    pid=$!
+    tries=0
+    while ! grep -q ready "$work/control" && kill -0 $pid 2>/dev/null && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+}
+BERTH_STATE=$state
+export BERTH_STATE
+control_begin
+passes "control: a tenant is added" $exec tenant add acme
+refuses "control: its name is not given twice" 1 "the name is taken" $exec tenant add acme
+passes "control: settings" $exec tenant set acme priority=5 isolation=mps
+refuses "control: a setting out of range, with the range" 1 "weight_milli: a whole number from 1 to 1000000" $exec tenant set acme weight_milli=0
+passes "control: a key is added" $exec key add acme --role inference
+key=$(cat "$work/out")
+case $key in sk-berth-????????????????????????-???????????????????????????????????????????) ok "control: and printed alone" ;;
+*) not_ok "control: and printed alone" ;; esac
+refuses "control: a second one in its folder" 1 "runs here already" $exec control --state "$state"
+kill -KILL $pid
+wait $pid 2>/dev/null
+refuses "control: nobody answers when it is gone" 1 "is \`berth-exec control" $exec tenant list
+control_begin
+$exec tenant list >"$work/out" && grep -q '^acme  *active .*5  *2' "$work/out" && ok "control: killed, and the tenant is there again" ||
+    not_ok "control: killed, and the tenant is there again" "$(cat "$work/out")"
+id=$(echo "$key" | cut -c 10-33)
+passes "control: the key is revoked" $exec key revoke acme "$id"
+$exec key list acme >"$work/out" && grep -q "^$id  inference .*never .*2[0-9][0-9][0-9]-" "$work/out" && ok "control: and listed so" ||
+    not_ok "control: and listed so" "$(cat "$work/out")"
+passes "control: the tenant is suspended" $exec tenant suspend acme
+kill -TERM $pid
+wait $pid
+code=$?
+[ $code -eq 0 ] && [ ! -e "$state/admin.sock" ] && ok "control: ends when told" || not_ok "control: ends when told" "exit $code"
+grep -qF "$key" -r "$state" "$work/control-log" && not_ok "control: the key is nowhere kept" || ok "control: the key is nowhere kept"
+unset BERTH_STATE
 echo done

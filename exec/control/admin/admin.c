@@ -42,7 +42,10 @@ static int64_t clock_ms(void)
 static enum status listen_there(struct admin *admin, struct refusal *refusal)
 {
     const char *path = admin->address.sun_path;
+    struct stat info;
 
+    if (lstat(path, &info) == 0 && !S_ISSOCK(info.st_mode))
+        return refuse(refusal, STATUS_INVALID, "%s: something else lies where the socket is to be", path);
     admin->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (admin->listener < 0)
         return refuse(refusal, STATUS_IO, "no socket: %s", strerror(errno));
@@ -68,6 +71,7 @@ enum status admin_open(const struct admin_config *config, struct admin **ret_adm
     if (admin == NULL)
         return refuse(refusal, STATUS_IO, "no memory for administration");
     admin->config = *config;
+    admin->listener = -1;
     admin->owner = info.st_uid;
     admin->address.sun_family = AF_UNIX;
     snprintf(admin->address.sun_path, sizeof(admin->address.sun_path), "%s/%s", config->folder, ADMIN_SOCKET);

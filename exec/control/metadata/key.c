@@ -128,6 +128,46 @@ static enum meta_standing standing_of(const struct found *found, int64_t now_ms)
     return found->tenant != NULL && strcmp(found->state, "active") != 0 ? META_KEY_SUSPENDED : META_KEY_GOOD;
 }
 
+static enum status look_up(struct metadata *metadata, const char *id, struct meta_results *results, struct found *ret_found,
+                           struct refusal *refusal)
+{
+    return sql_row(metadata,
+                   "SELECT k.tenant, k.role, k.expires_at_ms, k.revoked_at_ms, k.mac, t.state FROM api_key k"
+                   " LEFT JOIN tenant t ON t.id = k.tenant WHERE k.id = $1",
+                   VALUES(AS_TEXT(id)), &found_kind, results, ret_found, refusal);
+}
+
+/* Any key that is there. */
+static void find_decoy(struct metadata *metadata, struct meta_results *results)
+{
+    static const struct field id_field = {"id", VALUE_TEXT, 0};
+    static const struct row_kind id_row = {&id_field, 1, sizeof(const char *), "key"};
+    struct refusal unheard;
+    const char *id = "";
+
+    (void)sql_row(metadata, "SELECT id FROM api_key ORDER BY number DESC LIMIT 1", NO_VALUES, &id_row, results, &id, &unheard);
+    snprintf(metadata->decoy, sizeof(metadata->decoy), "%s", id);
+}
+
+/* A row is looked up that is there, and one that isn't, whichever of the two was asked for. */
+static enum status look_up_both(struct metadata *metadata, const char *id, struct meta_results *results, struct found *ret_found,
+                                struct refusal *refusal)
+{
+    struct refusal unheard;
+    struct found other;
+    enum status status = look_up(metadata, id, results, ret_found, refusal);
+
+    if (status == STATUS_OK) {
+        (void)look_up(metadata, "-", results, &other, &unheard);
+        snprintf(metadata->decoy, sizeof(metadata->decoy), "%s", id);
+    } else if (status == STATUS_NOT_FOUND) {
+        if (metadata->decoy[0] == '\0')
+            find_decoy(metadata, results);
+        (void)look_up(metadata, metadata->decoy, results, &other, &unheard);
+    }
+    return status;
+}
+
 enum status meta_key_check(struct metadata *metadata, const char *text, int64_t now_ms, struct meta_caller *ret_caller,
                            struct refusal *refusal)
 {
@@ -142,10 +182,7 @@ enum status meta_key_check(struct metadata *metadata, const char *text, int64_t 
 
     if (!split(text, id, &secret))
         return refuse(refusal, STATUS_NOT_FOUND, "no such key");
-    status = sql_row(metadata,
-                     "SELECT k.tenant, k.role, k.expires_at_ms, k.revoked_at_ms, k.mac, t.state FROM api_key k"
-                     " LEFT JOIN tenant t ON t.id = k.tenant WHERE k.id = $1",
-                     VALUES(AS_TEXT(id)), &found_kind, &results, &found, refusal);
+    status = look_up_both(metadata, id, &results, &found, refusal);
     if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
         mac_of(metadata, id, found.tenant, found.role, found.expires_at_ms, secret, mac);
         equal = found.mac.count == MAC_BYTES && sodium_memcmp(mac, found.mac.bytes, MAC_BYTES) == 0;

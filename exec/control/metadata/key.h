@@ -31,7 +31,7 @@ struct meta_caller {
     char role[16];
     enum meta_standing standing; /* whoever holds the right secret may be told */
 };
-/* STATUS_NOT_FOUND for any text that is no key of ours; a query and a MAC are made for each that has a key's form. */
+/* STATUS_NOT_FOUND for any text that is no key of ours. Whatever has a key's form costs the same: a row found, one not found, a MAC. */
 enum status meta_key_check(struct metadata *metadata, const char *text, int64_t now_ms, struct meta_caller *ret_caller,
                            struct refusal *refusal);
 

@@ -41,6 +41,7 @@ static const char *const tables[] = {
     "  UNIQUE (tenant, id), FOREIGN KEY (tenant, object) REFERENCES object (tenant, id),"
     "  FOREIGN KEY (tenant, report) REFERENCES object (tenant, id))",
     "CREATE INDEX file_page ON file (tenant, number)",
+    "CREATE INDEX file_live ON file (tenant) WHERE state <> 'deleted'",
 
     /* One namespace: a base has no colon in its id, a model begins with 'ft:', an alias has no colon and is no base. */
     "CREATE TABLE base (id TEXT PRIMARY KEY, number BIGINT NOT NULL UNIQUE, digest TEXT NOT NULL, folder TEXT NOT NULL,"

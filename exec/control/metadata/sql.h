@@ -18,6 +18,7 @@ struct metadata {
     } queries[QUERIES_MAX];
     uint8_t *key_key;     /* that API keys are stored under; in locked memory, as the next */
     uint8_t *audit_key;   /* that heads are signed with */
+    char decoy[NAME_BYTES]; /* a key that is there; "": none was seen yet */
 };
 
 enum status schema_check(struct metadata *metadata, bool first, struct refusal *refusal);

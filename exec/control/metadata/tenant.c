@@ -172,13 +172,16 @@ enum status meta_tenant_move(struct metadata *metadata, const char *id, const ch
 {
     static const char *const may[][2] = {{"active", "suspended"}, {"suspended", "active"}, {"active", "deleting"},
                                          {"suspended", "deleting"}, {"deleting", "deleted"}};
+    bool known = false;
+    enum status status;
 
     for (size_t i = 0; i < ARRAY_COUNT(may); i++)
-        if (strcmp(may[i][0], from) == 0 && strcmp(may[i][1], to) == 0)
-            return sql_change(metadata, "UPDATE tenant SET state = $3 WHERE id = $1 AND state = $2",
-                              VALUES(AS_TEXT(id), AS_TEXT(from), AS_TEXT(to)), STATUS_CONFLICT,
-                              "the tenant is not in that state any more", refusal);
-    return refuse(refusal, STATUS_INVALID, "a tenant does not go from %s to %s", from, to);
+        known |= strcmp(may[i][0], from) == 0 && strcmp(may[i][1], to) == 0;
+    if (!known)
+        return refuse(refusal, STATUS_INVALID, "a tenant does not go from %s to %s", from, to);
+    status = sql_change(metadata, "UPDATE tenant SET state = $3 WHERE id = $1 AND state = $2",
+                        VALUES(AS_TEXT(id), AS_TEXT(from), AS_TEXT(to)), STATUS_CONFLICT, "-", refusal);
+    return status == STATUS_CONFLICT ? refuse(refusal, status, "the tenant isn't %s", from) : status;
 }
 
 enum status meta_tenant_share(struct metadata *metadata, const char *id, int64_t share_usage, int64_t share_at_ms,
