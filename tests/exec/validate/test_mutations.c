@@ -17,8 +17,8 @@ static const char *const seeds[] = {
     "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"x\\\": 1}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"c1\", "
     "\"content\": \"4\"}, {\"role\": \"assistant\", \"content\": \"4\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}], "
     "\"parallel_tool_calls\": false}\n",
-    "{\"input\": {\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}, \"preferred_output\": [{\"role\": \"assistant\", \"content\": \"b\"}], "
-    "\"non_preferred_output\": [{\"role\": \"assistant\", \"content\": \"c\"}]}\n",
+    ("{\"input\": {\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}, \"preferred_output\": [{\"role\": \"assistant\", \"content\": \"b\"}], "
+    "\"non_preferred_output\": [{\"role\": \"assistant\", \"content\": \"c\"}]}\n"),
     "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n{\"prompt\": \"a\", \"chosen\": \"c\", \"rejected\": \"b\"}",
     "[1, -2.5e3, true]\n{\"prompt\": \"a\", \"completion\": \"b\"}\nq,a\n",
     "{\"messages\": [\n  {\"role\": \"user\"}\n]}\n{\"conversations\": []}\n",
