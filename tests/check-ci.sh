@@ -111,6 +111,21 @@ object some file-abc_DEF 180
 "$work/fuzz_envelope" -max_total_time=20 -max_len=4096 -artifact_prefix="$work/" "$work/objects" >"$work/fuzz.log" 2>&1
 note $? "twenty seconds of fuzzing: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
 
+# The same for frames of workers and of control planes, twenty seconds.
+clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_WIRE -Ishared -Iexec \
+    tests/fuzz/fuzz_wire.c exec/wire/*.c shared/base/*.c shared/host/check_failed.c -o "$work/fuzz_wire"
+note $? "the fuzzer of frames is built"
+mkdir "$work/frames"
+frame() { # name, options, kind, bytes of the body
+    { printf "\\$2\\$(printf '%03o' $((40 + $4)))\\0" && printf "%6s\\$(printf '%03o' "$3")\\0\\1" '' && head -c $((31 + $4)) /dev/zero; } >"$work/frames/$1"
+}
+frame hello 2 1 56
+frame usage 6 9 40
+frame tokens 6 11 32
+frame request 3 36 72
+"$work/fuzz_wire" -max_total_time=20 -max_len=4096 -artifact_prefix="$work/" "$work/frames" >"$work/fuzz.log" 2>&1
+note $? "twenty seconds of fuzzing: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
+
 # The same for files of examples: what the validator accepts, the trainer's reader takes. And one of the longest files there may be.
 clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_VALIDATE -Ishared -Iexec \
     tests/fuzz/fuzz_validate.c exec/validate/*.c exec/engine/train/data/*.c exec/engine/tokenizer/*.c exec/engine/chat/*.c exec/engine/files/*.c \
