@@ -4,10 +4,9 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "engine/files/socket.h"
 #include "worker/server_internal.h"
 
 #define FAREWELL_MS 2000
@@ -204,40 +203,6 @@ static void serve(struct server *server, const volatile int *stop)
     }
 }
 
-static enum status open_listener(struct server *server, struct refusal *refusal)
-{
-    const char *path = server->config->socket_path;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct stat facts;
-    mode_t mask;
-    int bound;
-
-    if (strlen(path) >= sizeof(address.sun_path))
-        return refuse(refusal, STATUS_INVALID, "%s: a socket's path has at most %zu bytes", path, sizeof(address.sun_path) - 1);
-    strcpy(address.sun_path, path);
-    server->listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (server->listener < 0)
-        return refuse(refusal, STATUS_IO, "%s: %s", path, strerror(errno));
-    fcntl(server->listener, F_SETFD, FD_CLOEXEC);
-    if (connect(server->listener, (const struct sockaddr *)&address, sizeof(address)) == 0) {
-        close(server->listener);
-        return refuse(refusal, STATUS_IO, "%s: another server listens there", path);
-    }
-    if (errno == ECONNREFUSED && lstat(path, &facts) == 0 && S_ISSOCK(facts.st_mode))
-        unlink(path); /* left behind by one that was killed; anything else there stays, and bind() says so */
-    mask = umask(0177);
-    bound = bind(server->listener, (const struct sockaddr *)&address, sizeof(address));
-    umask(mask);
-    if (bound != 0 || listen(server->listener, SERVER_CLIENTS_MAX) != 0) {
-        enum status status = refuse(refusal, STATUS_IO, "%s: %s", path, strerror(errno));
-
-        close(server->listener);
-        return status;
-    }
-    fcntl(server->listener, F_SETFL, O_NONBLOCK);
-    return STATUS_OK;
-}
-
 enum status server_run(const struct server_config *config, const volatile int *stop, struct refusal *refusal)
 {
     struct server *server = calloc(1, sizeof(*server));
@@ -248,7 +213,7 @@ enum status server_run(const struct server_config *config, const volatile int *s
     server->config = config;
     for (uint32_t i = 0; i < SERVER_CLIENTS_MAX; i++)
         server->clients[i] = (struct client){.server = server, .fd = -1};
-    status = open_listener(server, refusal);
+    status = socket_listen(config->socket_path, SOCK_STREAM, SERVER_CLIENTS_MAX, "server", &server->listener, refusal);
     if (status == STATUS_OK) {
         serve(server, stop);
         for (int i = 0; i < 100 && (worker_pump(config->worker) || server->lives != NULL); i++) {
