@@ -47,13 +47,13 @@ obj         = $(patsubst %.c,$(B)/%.o,$(1))
 CXX        ?= g++
 CUDA       ?= /usr/local/cuda
 NVCC       ?= $(firstword $(wildcard $(CUDA)/bin/nvcc) $(shell command -v nvcc))
-CUDA_SRC   := $(sort $(wildcard exec/engine/ops/cuda/*.cu)) $(addprefix exec/engine/device/cuda/,device_cuda.cu scratch.cu)
+CUDA_SRC   := $(sort $(wildcard exec/engine/ops/cuda/*.cu)) $(addprefix exec/engine/device/cuda/,device_cuda.cu scratch.cu share.cu weights.cu)
 EMU_SRC    := $(sort $(wildcard tests/emu/*.cc))
 # Why the emulation cannot be built here; empty: it can.
 NO_EMU     := $(if $(shell command -v $(CXX)),,no C++ compiler $(CXX))$(if $(filter x86_64,$(shell uname -m)),,fibers are switched on \
               x86-64 only)$(if $(filter tsan,$(MODE)),fibers are not for ThreadSanitizer)
 EMU_TESTS  := $(if $(NO_EMU),,$(sort $(wildcard tests/exec/engine/cuda/test_*.cc)))
-TESTS      := $(patsubst %.c,$(B)/%,$(if $(NO_EMU),$(filter-out tests/exec/engine/cuda/%,$(TEST_SRC)),$(TEST_SRC))) $(EMU_TESTS:%.cc=$(B)/%)
+TESTS      := $(patsubst %.c,$(B)/%,$(if $(NO_EMU),$(filter-out tests/exec/engine/cuda/% tests/exec/hold/test_lending.c,$(TEST_SRC)),$(TEST_SRC))) $(EMU_TESTS:%.cc=$(B)/%)
 
 .DEFAULT_GOAL := all
 .SECONDARY:
@@ -141,6 +141,8 @@ $(B)/tests/exec/engine/cuda/%: $(B)/tests/exec/engine/cuda/%.o $$(call rig_of,$$
 $(B)/tests/exec/engine/cuda/test_trainer: $(addprefix $(B)/tests/exec/engine/train/,rig.o jobs.o recorded.o)
 $(addprefix $(B)/tests/exec/engine/cuda/,test_forward test_reference test_trainer): %: %.o $(B)/tests/support.o $(B)/libemu.a $(EXEC_LIBS_OWN)
 	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) $(B)/libemu.a $(EXEC_LIBS_OWN) $(EXEC_LIBS) $(call pkg_libs,$(TEST_PKGS))
+$(B)/tests/exec/hold/test_lending: %: %.o $(B)/tests/exec/hold/lending.o $(B)/tests/support.o $(B)/libemu.a $(EXEC_LIBS_OWN)
+	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) $(B)/libemu.a $(EXEC_LIBS_OWN) $(EXEC_LIBS) $(call pkg_libs,$(TEST_PKGS))
 $(EMU_TESTS:%.cc=$(B)/%): $(B)/%: $(B)/emu/%.o $$(call rig_of,$$(@D)) $(B)/tests/support.o $(EMU_LIBS_OWN)
 	@mkdir -p $(@D)
 	@$(CXX) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -lm -pthread $(call pkg_libs,$(TEST_PKGS))
@@ -177,15 +179,17 @@ GPU_SRC := $(REF_SRC) shared/base/hash.c exec/engine/device/cuda_load.c \
 build/gpu/%: tests/gpu/%.c $(GPU_SRC)
 	@mkdir -p $(@D)
 	@echo "  CC   $@"
-	@$(CC) -std=gnu11 -O2 -g -Ishared -Iexec -Itests/exec/engine/cuda -Itests/gpu -o $@ $^ -lm -ldl -pthread
+	@$(CC) -std=gnu11 -O2 -g -Ishared -Iexec -Itests/exec/engine/cuda -Itests/exec/hold -Itests/gpu -o $@ $^ -lm -ldl -pthread
+build/gpu/lend: exec/engine/device/mps.c exec/hold/hold.c exec/hold/loan.c exec/hold/peer.c exec/engine/model/place.c exec/engine/model/shared_base.c \
+                exec/engine/files/refusal.c exec/engine/files/socket.c shared/host/words.c tests/exec/hold/lending.c
 ifeq ($(NVCC),)
 check-gpu: ## kernels on a GPU against their definitions, graphs, bits, compute-sanitizer; SKIP where there is none
 	@echo "SKIP the checks on a GPU: nvcc is neither in $(CUDA)/bin nor on the path"
 bench-gpu: ## speed on a GPU; SKIP where there is none
 	@echo "SKIP the measurements on a GPU: nvcc is neither in $(CUDA)/bin nor on the path"
 else
-check-gpu: build/gpu/check $(B)/lib/libberth-cuda.so
-	@BERTH_CUDA_LIBRARY=$(CURDIR)/$(B)/lib/libberth-cuda.so tests/gpu/check.sh build/gpu/check
+check-gpu: build/gpu/check build/gpu/lend $(B)/lib/libberth-cuda.so
+	@BERTH_CUDA_LIBRARY=$(CURDIR)/$(B)/lib/libberth-cuda.so tests/gpu/check.sh build/gpu/check build/gpu/lend
 bench-gpu: build/gpu/bench $(B)/lib/libberth-cuda.so
 	@BERTH_CUDA_LIBRARY=$(CURDIR)/$(B)/lib/libberth-cuda.so tests/gpu/bench.sh build/gpu/bench
 endif

@@ -32,6 +32,8 @@ const char *emu_refusal(void);
  * memory, in order of names. The text lives until the next call; counting starts anew with emu_count(true). */
 void emu_count(bool on);
 const char *emu_counts(void);
+/* Whether the driver has its calls for memory that processes share, and which GPU this is. */
+void emu_sharing(bool there, unsigned char gpu);
 #ifdef __cplusplus
 }
 #endif

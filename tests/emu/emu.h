@@ -34,6 +34,7 @@ static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 #include "emu/control.h"
+#include "emu/driver.h"
 #include "emu/runtime.h"
 
 namespace emu {

@@ -61,6 +61,7 @@ static struct {
     char *arena;
     size_t end;                              /* of what was ever given out */
     std::map<size_t, size_t> pieces;         /* offset, bytes */
+    std::map<size_t, int> rights;            /* of pieces that are whole pages */
     std::map<const char *, size_t> pinned;
     std::map<const void *, int> shared;
     int open;
@@ -90,6 +91,10 @@ static void arena_protect(int protection)
 
     if (bytes > 0 && mprotect(r.arena, bytes, protection) != 0)
         refuse("mprotect failed");
+    for (auto &[at, rights] : r.rights) {
+        if ((rights & protection) != protection && mprotect(r.arena + at, r.pieces[at], rights & protection) != 0)
+            refuse("mprotect failed");
+    }
 }
 
 void device_open()
@@ -120,6 +125,59 @@ bool on_device(const void *memory, size_t bytes)
         return false;
     --piece;
     return at + bytes <= piece->first + piece->second;
+}
+
+static void arena_make()
+{
+    if (r.arena != nullptr)
+        return;
+    r.arena = (char *)mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r.arena == MAP_FAILED)
+        abort();
+}
+
+/* The first hole of so many bytes; ARENA_BYTES: there is none. */
+static size_t hole_find(size_t bytes, size_t step)
+{
+    size_t at = step;
+
+    for (auto &[offset, size] : r.pieces) {
+        if (offset >= at + bytes)
+            break;
+        at = (offset + (size + 255) / 256 * 256 + GUARD_BYTES + step - 1) / step * step;
+    }
+    if (at + bytes > ARENA_BYTES)
+        return ARENA_BYTES;
+    r.end = at + bytes > r.end ? at + bytes : r.end;
+    return at;
+}
+
+char *pages_reserve(size_t bytes)
+{
+    size_t at;
+
+    arena_make();
+    at = hole_find(bytes + GUARD_BYTES, PAGE_BYTES);
+    if (at == ARENA_BYTES)
+        return nullptr;
+    r.pieces[at] = bytes;
+    r.rights[at] = PROT_NONE;
+    ASAN_UNPOISON_MEMORY_REGION(r.arena + at, bytes);
+    return r.arena + at;
+}
+
+void pages_free(char *pages)
+{
+    size_t at = (size_t)(pages - r.arena);
+
+    ASAN_POISON_MEMORY_REGION(pages, r.pieces[at]);
+    r.pieces.erase(at);
+    r.rights.erase(at);
+}
+
+void pages_allow(char *pages, int protection)
+{
+    r.rights[(size_t)(pages - r.arena)] = protection;
 }
 
 cudaError_t shared_allow(const void *kernel, int bytes)
@@ -250,26 +308,17 @@ cudaError_t cudaDeviceGetAttribute(int *ret_value, cudaDeviceAttr attribute, int
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 cudaError_t cudaMalloc(void **ret_memory, size_t bytes)
 {
-    size_t at = GUARD_BYTES, need = (bytes + 255) / 256 * 256 + GUARD_BYTES;
+    size_t at, need = (bytes + 255) / 256 * 256 + GUARD_BYTES;
 
     for (emu_stream *stream : r.streams) {
         if (stream->capture != nullptr)
             refuse("cudaMalloc in a capture");
     }
-    if (r.arena == nullptr) {
-        r.arena = (char *)mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (r.arena == MAP_FAILED)
-            abort();
-    }
-    for (auto &[offset, size] : r.pieces) {
-        if (offset >= at + need)
-            break;
-        at = offset + (size + 255) / 256 * 256 + GUARD_BYTES;
-    }
-    if (at + need > ARENA_BYTES)
+    arena_make();
+    at = hole_find(need, 256);
+    if (at == ARENA_BYTES)
         return cudaErrorMemoryAllocation;
     r.pieces[at] = bytes;
-    r.end = at + need > r.end ? at + need : r.end;
     device_open();
     ASAN_UNPOISON_MEMORY_REGION(r.arena + at, need);
     /* Fresh memory is NaN; of much of it, the beginning. */

@@ -1,9 +1,11 @@
 #!/bin/sh
-# make check-gpu: the checks, then again under each of compute-sanitizer's tools where it is.
+# make check-gpu: the checks, then again under each of compute-sanitizer's tools where it is; before them, a base lent between processes.
 set -u
 check=$1
+lend=$2
 log=build/gpu-check.log
 bad=0
+timeout 300 "$lend" || bad=1
 "$check" >$log 2>&1 || bad=1
 cat $log
 if [ $bad = 1 ] || grep -q '^SKIP' $log; then exit $bad; fi

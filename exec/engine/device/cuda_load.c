@@ -66,15 +66,35 @@ const struct device *cuda_load(char *ret_error, size_t error_bytes)
     return device;
 }
 
-bool cuda_runs_here(char *ret_error, size_t error_bytes)
+/* The least that opens; NULL: ret_error says why. */
+static struct dev *open_least(const struct device *device, char *ret_error, size_t error_bytes)
 {
     const struct dev_config config = {.dims = {.hidden = 16, .heads = 1, .kv_heads = 1, .head_dim = 16, .ffn = 16, .vocabulary = 16, .layers = 1},
                                       .mode = MODE_EXACT, .rows_max = 1, .outputs_max = 1, .positions_max = 1};
+
+    return device->open(&config, ret_error, error_bytes);
+}
+
+bool cuda_runs_here(char *ret_error, size_t error_bytes)
+{
     const struct device *device = cuda_load(ret_error, error_bytes);
-    struct dev *dev = device != NULL ? device->open(&config, ret_error, error_bytes) : NULL;
+    struct dev *dev = device != NULL ? open_least(device, ret_error, error_bytes) : NULL;
 
     if (dev == NULL)
         return false;
     device->close(dev);
     return true;
+}
+
+bool cuda_shares_here(char *ret_error, size_t error_bytes)
+{
+    const struct device *device = cuda_load(ret_error, error_bytes);
+    struct dev *dev = device != NULL ? open_least(device, ret_error, error_bytes) : NULL;
+    bool can;
+
+    if (dev == NULL)
+        return false;
+    can = device->share->can(dev, ret_error, error_bytes);
+    device->close(dev);
+    return can;
 }

@@ -11,7 +11,7 @@ extern "C" {
 
 /* What both sides must have been built with; CUDA_TERMS_VERSION grows when values.h, ops.h or device.h change their
  * meaning. */
-#define CUDA_TERMS_VERSION 2
+#define CUDA_TERMS_VERSION 3
 struct cuda_terms { uint32_t version, device_bytes, ops_bytes, config_bytes, batch_bytes, train_ops_bytes; };
 #define CUDA_TERMS                                                                                                        \
     {CUDA_TERMS_VERSION, (uint32_t)sizeof(struct device), (uint32_t)sizeof(struct ops), (uint32_t)sizeof(struct dev_config), \
@@ -26,6 +26,8 @@ typedef const struct device *cuda_entry(const struct cuda_terms *terms, cuda_fai
 const struct device *cuda_load(char *ret_error, size_t error_bytes);
 /* Whether it loads and a device opens; if not, ret_error says why. */
 bool cuda_runs_here(char *ret_error, size_t error_bytes);
+/* Whether a base on it can be mapped by several processes (device/share.h). */
+bool cuda_shares_here(char *ret_error, size_t error_bytes);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #define DEVICE_DEVICE_H
 
 #include "engine/device/kernel_set.h"
+#include "engine/device/share.h"
 #include "engine/ops/ops.h"
 
 /* Work on one lane is done in order; between lanes only marks order it. On the CPU every call is done when it returns. */
@@ -72,6 +73,8 @@ struct device {
     bool has_threads;
     /* Whether weight() keeps the pointer it is given, so that a base in the device's memory may change under it. */
     bool weights_in_place;
+    /* Weights for several processes; NULL: they are the host's pages, which processes share anyway. */
+    const struct device_share *share;
     /* Of a device that was opened to train. */
     const struct train_ops *(*train_ops)(const struct dev *dev);
 };

@@ -210,7 +210,10 @@ static enum status open_parts(struct forward *forward, const struct model *model
         status = STATUS_FULL;
     forward->batch.picked = forward->at.best_ids;
     forward->batch.picked_stride = config->best;
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && config->base != NULL)
+        status = shared_base_place(config->base, forward->device, forward->dev, config->mode, &forward->shard.weights, forward->dims.layers,
+                                   &forward->weights, refusal);
+    else if (status == STATUS_OK)
         status = weights_place(forward->device, forward->dev, &forward->shard.weights, forward->dims.layers, &forward->weights);
     if (status == STATUS_OK)
         status = put_angles(forward, model);
@@ -230,6 +233,7 @@ enum status forward_open(const struct model *model, const struct forward_config 
     check(config->rows_max >= 1 && config->outputs_max >= 1 && config->sequences_max >= 1 && config->blocks >= 1);
     check(config->best >= 1 && config->best <= PICK_MAX && config->best <= model->config.dims.vocabulary);
     check(config->tp >= 1 && config->rank >= 0 && config->rank < config->tp);
+    check(config->base == NULL || config->tp == 1);
     if (config->positions_max > model->config.positions_max)
         return refuse(refusal, STATUS_INVALID, "sequences of %d tokens are longer than the model's %d", config->positions_max,
                       model->config.positions_max);

@@ -4,7 +4,7 @@
 #define MODEL_FORWARD_H
 
 #include "engine/device/device.h"
-#include "engine/model/weights.h"
+#include "engine/model/shared_base.h"
 
 struct forward;
 
@@ -26,6 +26,7 @@ struct forward_config {
     int32_t best;             /* candidates a row that pick() hands over, <= PICK_MAX */
     struct ranks *ranks;      /* tp > 1; see device.h */
     int32_t rank, tp;
+    const struct shared_base *base; /* the weights that another process holds, of tp = 1; NULL: the device gets its own. Not kept */
 };
 
 /* One sequence's part of a step; the pointers are read during the call. */

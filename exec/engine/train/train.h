@@ -10,7 +10,7 @@
 
 #include "engine/device/device.h"
 #include "engine/lora/source.h"
-#include "engine/model/weights.h"
+#include "engine/model/shared_base.h"
 
 /* What is made again on the way back instead of being kept, a layer; it changes memory and time, never bits. */
 #define RECOMPUTES(X)                                                                        \
@@ -48,6 +48,7 @@ struct trainer_config {
     struct ranks *ranks;
     int32_t rank;
     const volatile sig_atomic_t *stop; /* not 0: trainer_step() ends before its next pass; NULL: never. Not of ranks, which would not agree when */
+    const struct shared_base *base; /* the weights that another process holds; NULL: the device gets its own. Not of ranks; not kept */
     bool full;                 /* all weights train instead of adapters: one job; see trainer_full_open() */
     const struct ops *ops;             /* NULL: the device's; a test may want the definitions */
     const struct train_ops *train_ops; /* likewise */

@@ -258,14 +258,18 @@ static enum status put_angles(struct trainer *trainer, const struct model *model
     return STATUS_OK;
 }
 
-static enum status place(struct trainer *trainer, const struct model *model)
+static enum status place(struct trainer *trainer, const struct model *model, struct refusal *refusal)
 {
     struct model_shard shard;
     enum status status = shard_open(&shard, model, trainer->config.rank, trainer->tp);
 
     if (status != STATUS_OK)
         return status;
-    status = weights_place(trainer->device, trainer->dev, &shard.weights, trainer->dims.layers, &trainer->weights);
+    if (trainer->config.base != NULL)
+        status = shared_base_place(trainer->config.base, trainer->device, trainer->dev, trainer->config.mode, &shard.weights,
+                                   trainer->dims.layers, &trainer->weights, refusal);
+    else
+        status = weights_place(trainer->device, trainer->dev, &shard.weights, trainer->dims.layers, &trainer->weights);
     shard_close(&shard);
     return status;
 }
@@ -288,7 +292,7 @@ static enum status open_parts(struct trainer *trainer, const struct model *model
         status = STATUS_FULL;
     if (status == STATUS_OK) {
         kept_spread(trainer);
-        status = place(trainer, model);
+        status = place(trainer, model, refusal);
     }
     if (status == STATUS_OK)
         status = put_angles(trainer, model);
@@ -311,6 +315,7 @@ enum status trainer_open(const struct model *model, const struct trainer_config 
     check(config->positions_max >= 1 && config->positions_max <= config->job_rows_max);
     check(config->recompute < RECOMPUTE_COUNT);
     check(config->stop == NULL || config->ranks == NULL);
+    check(config->base == NULL || (config->ranks == NULL && !config->full));
     check(!config->full || (config->jobs_max == 1 && config->lora_rank_max == 0 && config->ranks == NULL));
     if (config->ranks != NULL && !shard_fits(&model->config.dims, ranks_count(config->ranks)))
         return refuse(refusal, STATUS_INVALID, "the model's heads and ffn cannot be cut into %d equal parts", ranks_count(config->ranks));

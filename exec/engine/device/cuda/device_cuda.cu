@@ -8,20 +8,13 @@
 
 #include "engine/device/cuda/ranks.h"
 #include "engine/device/cuda/scratch.h"
+#include "engine/device/cuda/share.h"
+#include "engine/device/cuda/weights.h"
 #include "engine/ops/cuda/cuda_ops.h"
 
-#define ROW_ALIGN_BYTES 128
-#define CHUNK_BYTES_MAX ((size_t)512 << 20)
-#define CHUNK_BYTES_LEAST ((size_t)1 << 20)
 /* Larger puts go to the driver, which takes pageable bytes before it returns. */
 #define STAGED_PUT_BYTES ((size_t)64 << 10)
 #define GRAPHS_MAX 256
-
-struct dev_memory {
-    struct dev_memory *next;
-    char *data;
-    size_t bytes, used;
-};
 
 void cuda_must(cudaError_t error, const char *what, const char *file, int line)
 {
@@ -82,15 +75,9 @@ static void cuda_close(struct dev *dev)
     struct dev_memory *lists[3] = {dev->matrices, dev->vectors, dev->reserved};
     for (int lane = 0; lane < LANE_COUNT; lane++)
         MUST(cudaStreamSynchronize(dev->lane[lane]));
-    for (struct dev_memory *list : lists) {
-        while (list != NULL) {
-            struct dev_memory *next = list->next;
-
-            MUST(cudaFree(list->data));
-            free(list);
-            list = next;
-        }
-    }
+    for (struct dev_memory *list : lists)
+        cuda_memory_free(list);
+    cuda_share_close(dev);
     for (uint32_t i = 0; i < dev->graphs; i++)
         MUST(cudaGraphExecDestroy(dev->graph[i]));
     free(dev->graph);
@@ -182,26 +169,9 @@ static const struct train_ops *cuda_train_ops(const struct dev *dev)
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
-/* One more piece at the head of a list; false: no room. */
-static bool memory_take(struct dev_memory **list, size_t bytes)
-{
-    struct dev_memory *piece = (struct dev_memory *)calloc(1, sizeof(*piece));
-
-    check(piece != NULL);
-    if (cudaMalloc((void **)&piece->data, bytes) != cudaSuccess) {
-        (void)cudaGetLastError();
-        free(piece);
-        return false;
-    }
-    piece->bytes = bytes;
-    piece->next = *list;
-    *list = piece;
-    return true;
-}
-
 static void *cuda_reserve(struct dev *dev, size_t bytes)
 {
-    if (!memory_take(&dev->reserved, bytes > 0 ? bytes : 1))
+    if (!cuda_memory_take(&dev->reserved, bytes > 0 ? bytes : 1))
         return NULL;
     MUST(cudaMemsetAsync(dev->reserved->data, 0, bytes, dev->lane[LANE_COMPUTE]));
     MUST(cudaStreamSynchronize(dev->lane[LANE_COMPUTE]));
@@ -267,67 +237,6 @@ static void cuda_move(struct dev *dev, enum lane lane, void *to, const void *fro
         MUST(cudaMemcpyAsync(target + at, dev->bounce, piece, cudaMemcpyDeviceToDevice, dev->lane[lane]));
         done += piece;
     }
-}
-
-/* Weights of one kind lie one behind the other, so that those that share an input and are asked for in turn adjoin.
- * NULL: no room. */
-static void *chunk_take(struct dev_memory **list, size_t bytes)
-{
-    struct dev_memory *chunk = *list;
-    size_t chunk_bytes = bytes * 16;
-
-    if (chunk == NULL || chunk->used + bytes > chunk->bytes) {
-        if (chunk_bytes > CHUNK_BYTES_MAX)
-            chunk_bytes = CHUNK_BYTES_MAX;
-        if (chunk_bytes < CHUNK_BYTES_LEAST)
-            chunk_bytes = CHUNK_BYTES_LEAST;
-        if (chunk_bytes < bytes)
-            chunk_bytes = bytes;
-        if (!memory_take(list, chunk_bytes))
-            return NULL;
-        chunk = *list;
-    }
-    chunk->used += bytes;
-    return chunk->data + chunk->used - bytes;
-}
-
-static size_t aligned_bytes(size_t bytes)
-{
-    return (bytes + ROW_ALIGN_BYTES - 1) / ROW_ALIGN_BYTES * ROW_ALIGN_BYTES;
-}
-
-/* A matrix in fast mode is bf16: the GEMMs read it as it lies. Vectors may be anything. */
-static enum status cuda_weight(struct dev *dev, const struct weight *file, struct weight *ret_weight)
-{
-    size_t size = dtype_bytes(file->dtype), row_bytes = (size_t)file->in * size;
-    bool is_matrix = file->out > 1 && file->in > 1;
-    size_t pitch = is_matrix ? aligned_bytes(row_bytes) : row_bytes;
-    size_t bytes = aligned_bytes((size_t)file->out * pitch), bias_bytes = (size_t)file->out * size;
-    cudaStream_t stream = dev->lane[LANE_COMPUTE];
-    struct weight weight = *file;
-    void *data, *bias = NULL;
-
-    if (file->data == NULL) {
-        *ret_weight = weight;
-        return STATUS_OK;
-    }
-    if (file->scales != NULL || (is_matrix && is_fast(dev) && file->dtype != DTYPE_BF16))
-        return STATUS_INVALID;
-    data = chunk_take(is_matrix ? &dev->matrices : &dev->vectors, bytes);
-    if (file->bias != NULL)
-        bias = chunk_take(&dev->vectors, aligned_bytes(bias_bytes));
-    if (data == NULL || (file->bias != NULL && bias == NULL))
-        return STATUS_FULL;
-    MUST(cudaMemsetAsync(data, 0, bytes, stream));
-    MUST(cudaMemcpy2DAsync(data, pitch, file->data, (size_t)file->stride * size, row_bytes, (size_t)file->out, cudaMemcpyHostToDevice, stream));
-    if (bias != NULL)
-        MUST(cudaMemcpyAsync(bias, file->bias, bias_bytes, cudaMemcpyHostToDevice, stream));
-    MUST(cudaStreamSynchronize(stream));
-    weight.data = data;
-    weight.bias = bias;
-    weight.stride = (int32_t)(pitch / size);
-    *ret_weight = weight;
-    return STATUS_OK;
 }
 
 /* --- order -------------------------------------------------------------------------------------------------------- */
@@ -414,5 +323,6 @@ extern const struct device device_cuda = {
     .b_in_pairs = false,
     .has_threads = false,
     .weights_in_place = false,
+    .share = &cuda_share,
     .train_ops = cuda_train_ops,
 };

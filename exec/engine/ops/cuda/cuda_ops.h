@@ -23,6 +23,7 @@
 
 struct dev_memory;
 struct cuda_ranks;
+struct cuda_shared;
 
 struct dev {
     struct dev_config config;
@@ -52,6 +53,7 @@ struct dev {
     uint32_t graphs;
     bool recording;
     struct cuda_ranks *ranks;                 /* NULL: one GPU a model */
+    struct cuda_shared *shared;               /* NULL: no weights for, or of, other processes */
 };
 
 /* One number of a weight. */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #ifdef __CUDACC__
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <cublas_v2.h>
 #define DEVICE static __device__ __forceinline__

@@ -87,6 +87,15 @@ static enum status open_trainer(struct runs *runs, enum recompute *ret_recompute
     return status;
 }
 
+/* A borrowed base's was compared with the files' when it was borrowed. */
+static enum status base_digest(const struct run_config *config, uint8_t ret_digest[DIGEST_BYTES])
+{
+    if (config->trainer.base == NULL)
+        return safetensors_digest(config->model->files, config->stop, ret_digest);
+    memcpy(ret_digest, config->trainer.base->digest, DIGEST_BYTES);
+    return STATUS_OK;
+}
+
 static void open_jobs(struct runs *runs)
 {
     const struct run_config *config = &runs->configs[0];
@@ -96,7 +105,7 @@ static void open_jobs(struct runs *runs)
     enum status status = open_trainer(runs, &recompute, &refusal);
 
     if (status == STATUS_OK) {
-        status = safetensors_digest(config->model->files, config->stop, base);
+        status = base_digest(config, base);
         if (status != STATUS_OK)
             refuse(&refusal, status, status == STATUS_END ? "stopped before the first step" : "the base cannot be read");
     }
