@@ -114,10 +114,11 @@ WRITING_CALLS := open write fsync close rename unlink unlinkat mkdir mkdtemp chm
 $(B)/tests/exec/engine/train/run/test_run_faults: LDFLAGS += $(WRITING_CALLS:%=-Wl,--wrap=%)
 $(B)/tests/exec/store/test_store_faults: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,openat write fsync linkat unlinkat mkdirat)
 # These run the program itself.
-$(B)/tests/exec/test_train_processes: | $(B)/bin/berth-exec
+$(B)/tests/exec/test_train_processes $(B)/tests/exec/test_hold_processes: | $(B)/bin/berth-exec
+$(B)/tests/exec/test_hold_processes: | $(if $(NO_EMU),,$(B)/lib/libberth-cuda-emulated.so)
 
 # Kernels under the emulation; nvcc lets types alias.
-EMU_CXXFLAGS := -std=c++20 -fno-strict-aliasing -Wall -Wextra -Werror -g -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
+EMU_CXXFLAGS := -std=c++20 -fPIC -fno-strict-aliasing -Wall -Wextra -Werror -g -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
 $(B)/emu/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
@@ -127,6 +128,11 @@ $(B)/emu/%.o: %.cc
 	@echo "  CXX  $<"
 	@$(CXX) $(EMU_CXXFLAGS) $(call pkg_cflags,$(TEST_PKGS)) -c -o $@ $<
 $(B)/libemu.a: $(CUDA_SRC:%.cu=$(B)/emu/%.o) $(EMU_SRC:%.cc=$(B)/emu/%.o)
+# The emulation as the library that berth-exec loads (BERTH_CUDA_LIBRARY): for tests that run the program itself.
+$(B)/lib/libberth-cuda-emulated.so: $(B)/emu/exec/engine/device/cuda/entry.o $(B)/libemu.a
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	@$(CXX) $(LDFLAGS) -shared -o $@ $< -Wl,--whole-archive $(B)/libemu.a -Wl,--no-whole-archive -lm -pthread
 # What the definitions need, and no more: the CPU's kernels take long to build.
 REF_SRC := $(sort $(wildcard exec/engine/ops/ref/*.c)) exec/engine/device/ranks.c exec/engine/device/team.c exec/engine/device/word.c
 EMU_LIBS_OWN := $(REF_SRC:%.c=$(B)/plain/%.o) $(B)/libemu.a $(B)/libshared.a

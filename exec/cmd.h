@@ -9,6 +9,7 @@
     X(server, "a model and its adapters behind a local socket")                \
     X(train, "teach adapters from data, or hold the trainer to a recorded run") \
     X(validate, "say all that is wrong with a file of examples, before it is trained on") \
+    X(hold, "a base on a GPU, lent to trainers and servers of other processes") \
     X(model, "look at models and adapters, make random ones, merge them")      \
     X(tokenize, "text through a model's tokenizer and back, chats through its template") \
     X(devices, "what this machine can compute with")                           \

@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "engine/device/cuda_load.h"
 #include "engine/device/kernel_set.h"
+#include "engine/device/mps.h"
 #include "host/options.h"
 
 enum { OPTION_json, OPTION_help };
@@ -13,30 +14,53 @@ static const struct option table[] = {
     {"help", NULL, "this text"},
 };
 
+/* What has to do with GPUs; `why` is empty where it is so. */
+struct gpu {
+    bool runs, shares, mps;
+    char runs_why[512], shares_why[512], mps_text[512];
+};
+
+static void gpu_look(struct gpu *gpu)
+{
+    memset(gpu, 0, sizeof(*gpu));
+    gpu->runs = cuda_runs_here(gpu->runs_why, sizeof(gpu->runs_why));
+    gpu->shares = cuda_shares_here(gpu->shares_why, sizeof(gpu->shares_why));
+    gpu->mps = mps_runs_here(gpu->mps_text, sizeof(gpu->mps_text));
+}
+
+static void print_line(const char *name, bool is, const char *about)
+{
+    printf("  %-16s %-4s %s\n", name, is ? "yes" : "no", about);
+}
+
 static void print_table(void)
 {
-    char why[512];
+    struct gpu gpu;
 
     for (enum kernel_set set = 0; set < KERNELS_COUNT; set++)
         printf("  %-16s %-4s %s\n", kernel_set_name(set),
                !kernel_set_runs_here(set) ? "no" : set == kernel_set_best() ? "used" : "yes", kernel_set_about(set));
-    if (cuda_runs_here(why, sizeof(why)))
-        printf("  %-16s %-4s %s\n", "cuda", "yes", "a GPU of sm_80 or later");
-    else
-        printf("  %-16s %-4s %s\n", "cuda", "no", why);
+    gpu_look(&gpu);
+    print_line("cuda", gpu.runs, gpu.runs ? "a GPU of sm_80 or later" : gpu.runs_why);
+    if (!gpu.runs)
+        return;
+    print_line("  shared base", gpu.shares, gpu.shares ? "berth-exec hold lends a base to other processes" : gpu.shares_why);
+    print_line("  mps", gpu.mps, gpu.mps_text);
 }
 
 static int print_json(void)
 {
     json_t *list = json_array();
     int failed = 0;
-    char why[512] = "";
-    bool cuda = cuda_runs_here(why, sizeof(why));
+    struct gpu gpu;
 
+    gpu_look(&gpu);
     for (enum kernel_set set = 0; set < KERNELS_COUNT; set++)
         failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:b}", "name", kernel_set_name(set), "runs_here",
                                                         kernel_set_runs_here(set), "default", set == kernel_set_best()));
-    failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:s}", "name", "cuda", "runs_here", cuda, "default", 0, "why", why));
+    failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:s, s:b, s:s, s:b, s:s}", "name", "cuda", "runs_here", gpu.runs,
+                                                    "default", 0, "why", gpu.runs_why, "shares_base", gpu.shares, "shares_base_why",
+                                                    gpu.shares_why, "mps_runs", gpu.mps, "mps", gpu.mps_text));
     failed |= json_dumpf(list, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(list);
@@ -58,7 +82,8 @@ int cmd_devices(int argc, char **argv)
             break;
         case OPTION_help:
             puts("usage: berth-exec devices [--json]\n\n"
-                 "Lists the sets of kernels and CUDA, which of them run on this machine, and which is used by default.\n");
+                 "Lists the sets of kernels and CUDA, which of them run on this machine, and which is used by default;\n"
+                 "of a GPU also whether processes can share a base on it, and whether MPS lets them run at the same time.\n");
             options_print(stdout, table, ARRAY_COUNT(table));
             puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage.");
             return EXIT_OK;

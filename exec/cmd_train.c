@@ -42,6 +42,7 @@
     X(mode, "MODE", "exact (f32, the default of F32 and F16 bases) or fast (bfloat16, the default of BF16 bases)")       \
     X(reference, "CASE", "do a recorded run again and print the differences; exit code 1 when they are above 1e-5")       \
     X(device, "KIND", "cpu, cuda, or auto (default): CUDA where its library loads and a GPU is there, else the CPU")      \
+    X(base_socket, "PATH", "borrow the base, on a GPU, from the berth-exec hold that listens there")                    \
     X(kernels, "SET", "a set of CPU kernels that berth-exec devices lists; the best by default")                          \
     X(threads, "N", "CPU threads (default: all)")                                                                         \
     X(json, NULL, "one JSON object a step on stdout")                                                                     \
@@ -194,6 +195,7 @@ static int take(struct line *line, uint32_t option, const char *value)
     case OPTION_jobs: return take_text(&arguments->jobs, value);
     case OPTION_validation: return take_text(&arguments->validation, value);
     case OPTION_reference: return take_text(&arguments->reference, value);
+    case OPTION_base_socket: return take_text(&arguments->base_socket, value);
     case OPTION_checkpoints: return take_text(&arguments->checkpoints, value);
     case OPTION_json: return take_flag(&arguments->json);
     case OPTION_quiet: return take_flag(&arguments->quiet);
@@ -257,6 +259,10 @@ static int check_all(const struct line *line)
 
     if (arguments->tp > 1 && !arguments->dry_run) {
         fprintf(stderr, "%s: --tp plans only, with --dry-run: one device trains here\n", line->options.command);
+        return EXIT_USAGE;
+    }
+    if (arguments->base_socket != NULL && (arguments->dry_run || arguments->reference != NULL)) {
+        fprintf(stderr, "%s: --base-socket is for training from data\n", line->options.command);
         return EXIT_USAGE;
     }
     if (arguments->jobs != NULL && (arguments->out != NULL || arguments->checkpoints != NULL)) {

@@ -19,6 +19,7 @@ struct train_arguments {
     const char *validation;
     const char *out;
     const char *jobs;              /* NULL: one job, of the command line */
+    const char *base_socket;       /* where the base is lent; NULL: a copy of its own */
     const char *checkpoints;       /* NULL: beside out */
     struct run_settings settings;  /* batch, epochs, alpha, row_tokens: 0 is for who reads the data to choose */
     bool beta_chosen;

@@ -72,6 +72,7 @@ static void set_up(struct training *training)
     run->data = training->data;
     run->validation = training->validation;
     run->trainer = arguments->trainer;
+    run->trainer.base = arguments->base_socket != NULL ? &training->session->loan.base : NULL;
     run->trainer.recompute = training->session->choice.recompute;
     run->recompute_rises = !arguments->recompute_chosen;
     run->base = arguments->model;
@@ -134,6 +135,8 @@ static enum status session_open(struct session *session, const struct train_argu
     char error[TOKENIZER_ERROR_MAX] = "";
     enum status status = model_open(arguments->model, &session->model, refusal);
 
+    if (status == STATUS_OK && arguments->base_socket != NULL)
+        status = base_borrow(arguments->base_socket, arguments->trainer.device, session->model, &train_stop, &session->loan, refusal);
     if (status == STATUS_OK)
         status = train_settings(train_largest(jobs, count), &session->model->config, session->model->dtype, &settings, refusal);
     if (status == STATUS_OK)
@@ -186,7 +189,7 @@ static int train_opened(const struct session *session, struct training *training
 int train_data(const struct train_arguments *arguments, const struct train_arguments *jobs, int32_t count)
 {
     const struct sigaction action = {.sa_handler = ask_to_stop};
-    struct session session = {.arguments = arguments};
+    struct session session = {.arguments = arguments, .loan = LOAN_NONE};
     struct training *trainings = calloc((size_t)count, sizeof(*trainings));
     struct refusal refusal = {{0}};
     int32_t opened = 0;
@@ -213,6 +216,7 @@ int train_data(const struct train_arguments *arguments, const struct train_argum
         training_close(&trainings[i]);
     free(trainings);
     tokenizer_close(session.tokenizer);
+    loan_return(&session.loan);
     model_close(session.model);
     return code;
 }

@@ -3,11 +3,13 @@
 #define EXEC_CMD_TRAIN_SHOW_H
 
 #include "cmd_train.h"
+#include "hold/borrow.h"
 
 /* What all jobs share. */
 struct session {
     const struct train_arguments *arguments;
     struct model *model;
+    struct loan loan;       /* LOAN_NONE: the base is this process's own */
     struct tokenizer *tokenizer;
     struct train_choice choice;
 };

@@ -5,6 +5,7 @@
 #include "engine/lora/peft.h"
 #include "engine/serve/blocks.h"
 #include "engine/serve/pool.h"
+#include "hold/borrow.h"
 #include "journal/turn.h"
 #include "node/node.h"
 #include "worker/loader.h"
@@ -72,6 +73,7 @@ struct worker_load {
 struct worker {
     struct worker_config config;
     struct model *model;
+    struct loan loan;             /* LOAN_NONE: the weights on the device are this worker's own */
     bool merged;                  /* the weights are an adapter's, whose digest is merged_digest */
     uint8_t merged_digest[DIGEST_BYTES];
     struct forward *forward;

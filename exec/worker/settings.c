@@ -112,6 +112,7 @@ enum status worker_option(struct worker_config *config, const struct options *op
     if (strcmp(name, text) == 0) \
         return read
     TAKE("merged_as", (config->merged_as = value, STATUS_OK));
+    TAKE("base_socket", (config->base_socket = value, STATUS_OK));
     TAKE("device", read_device(config, options, option, value));
     TAKE("mode", read_mode(config, options, option, value));
     TAKE("kernels", read_kernels(config, options, option, value));

@@ -8,6 +8,7 @@
 #define WORKER_OPTIONS(X)                                                                                         \
     X(merged_as, "NAME", "the adapter that MODEL's weights have in them, by berth-exec model merge; it answers for NAME alone") \
     X(device, "KIND", "cpu, cuda, or auto (default): CUDA where its library loads and a GPU is there, else the CPU")  \
+    X(base_socket, "PATH", "borrow the base, on a GPU, from the berth-exec hold that listens there")               \
     X(mode, "MODE", "exact (f32, the default of F32 and F16 bases) or fast (bfloat16, the default of BF16 bases)") \
     X(kernels, "SET", "a set of CPU kernels that berth-exec devices lists; the best by default")                  \
     X(threads, "N", "CPU threads (default: all)")                                                                 \

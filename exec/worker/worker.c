@@ -239,7 +239,8 @@ static enum status open_engine(struct worker *worker, uint64_t blocks, struct re
                                      .pool_bytes = (int64_t)config->pool_bytes,
                                      .lora_rank_max = lora_rank_padded((int32_t)config->rank_max),
                                      .best = vocabulary < PICK_MAX ? vocabulary : PICK_MAX,
-                                     .tp = 1};
+                                     .tp = 1,
+                                     .base = config->base_socket != NULL ? &worker->loan.base : NULL};
     enum status status = forward_open(worker->model, &forward, &worker->forward, refusal);
 
     if (status != STATUS_OK)
@@ -351,6 +352,8 @@ static enum status open_all(struct worker *worker, struct refusal *refusal)
 
     if (status == STATUS_OK)
         status = open_merged(worker, refusal);
+    if (status == STATUS_OK && worker->config.base_socket != NULL)
+        status = base_borrow(worker->config.base_socket, worker->config.device, worker->model, NULL, &worker->loan, refusal);
     if (status == STATUS_OK)
         status = generation_ends(worker->config.model_directory, &worker->model->config, worker->eos, &worker->eos_count, refusal);
     if (status != STATUS_OK)
@@ -373,6 +376,7 @@ enum status worker_open(const struct worker_config *config, struct worker **ret_
         return refuse(refusal, STATUS_FULL, "no memory");
     check(config->sequences_max >= 1 && config->requests_max >= 1 && config->adapters_max >= 1);
     worker->config = *config;
+    worker->loan = LOAN_NONE;
     worker->config.sequences_max = min_u32(config->sequences_max, config->token_budget);
     /* Retired ones stay for their requests, or until slot and loads are free. One more: a version is made before the one it replaces goes. */
     worker->versions_max = config->adapters_max + config->requests_max + config->slots + LOADS_MAX + FETCHES_MAX + 1;
@@ -413,6 +417,7 @@ void worker_close(struct worker *worker)
     free(worker->replica);
     free(worker->node);
     forward_close(worker->forward);
+    loan_return(&worker->loan);
     model_close(worker->model);
     free(worker);
 }

@@ -18,6 +18,7 @@ struct worker_config {
     const char *merged_as;        /* the name of the adapter that is folded into the weights (worker/merged.h); NULL: a base */
     const struct device *device;
     bool device_chosen;           /* by its name: no other is looked for */
+    const char *base_socket;      /* of a holder of this base on the device (hold/hold.h); NULL: its own copy */
     enum kernel_set kernels;
     bool mode_chosen;             /* otherwise the base's default */
     enum mode mode;
