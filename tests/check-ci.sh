@@ -52,9 +52,10 @@ make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/con
 killed=$?
 note $killed "the metadata's writer killed at random: $(grep -E 'ERROR: |acts told' "$work/killed.log" | head -n 1)"
 
-# Threads: the team that kernels run on, ranks, the loader beside a worker, a server beside its clients.
+# Threads: the team that kernels run on, ranks, the loader beside a worker, servers beside their clients.
 threaded="device/test_team model/test_shard train/test_train_ranks ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds \
-    ../crypto/test_vault ../store/test_store ../control/metadata/test_jobs ../control/metadata/test_killed ../control/admin/test_admin"
+    ../crypto/test_vault ../store/test_store ../control/metadata/test_jobs ../control/metadata/test_killed ../control/admin/test_admin \
+    ../control/http/test_http ../control/http/test_guards ../control/http/test_streams ../control/http/test_uploads"
 programs=$(for test in $threaded; do echo "build/tsan/tests/exec/engine/$test"; done | sed 's#engine/\.\./##')
 # shellcheck disable=SC2086
 make --no-print-directory -j"$(nproc)" MODE=tsan $programs >/dev/null; note $? "the programs with threads are built with ThreadSanitizer"
@@ -142,6 +143,17 @@ make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/val
     BERTH_TEST_STREAM_MB=511 build/release/tests/exec/validate/test_stream >"$work/stream.log" 2>&1
 stream=$?
 note $stream "half a gigabyte of examples: $(grep -E 'ERROR: |took' "$work/stream.log" | head -n 1)"
+
+# And for what strangers send over HTTP: targets and multipart bodies.
+clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_HTTP -Ishared -Iexec \
+    tests/fuzz/fuzz_http.c exec/control/http/target.c exec/control/http/multipart.c shared/base/*.c shared/host/check_failed.c \
+    -ljansson -o "$work/fuzz_http"
+note $? "the fuzzer of targets and multipart bodies is built"
+mkdir "$work/http"
+printf '\0%s' '/v1/models/ft%3Abase%2Fx/events?after=a&metadata%5Bteam%5D=x+y' >"$work/http/target"
+printf '\1%s\r\n%s\r\n\r\n%s\r\n--b--' '--b' 'Content-Disposition: form-data; name="file"; filename="a%22b"' '{"a": 1}' >"$work/http/body"
+"$work/fuzz_http" -max_total_time=20 -max_len=4096 -artifact_prefix="$work/" "$work/http" >"$work/fuzz.log" 2>&1
+note $? "twenty seconds of fuzzing them: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
 echo
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

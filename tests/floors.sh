@@ -28,6 +28,8 @@ allowed() {
                     echo "shared/base shared/host exec/engine/files/refusal.h exec/crypto/names.h exec/crypto/secret.h" ;;
     exec/control/admin)
                     echo "shared/base exec/control/metadata exec/engine/files/refusal.h exec/crypto/names.h" ;;
+    exec/control/http)
+                    echo "shared/base shared/host exec/engine/files/refusal.h" ;;
     exec|exec/*)    echo "shared exec" ;;
     sim|sim/*)      echo "shared traces sim" ;;
     *)              echo "" ;;
