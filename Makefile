@@ -4,7 +4,7 @@ MODE  ?= release
 CC    ?= cc
 B     := build/$(MODE)$(if $(filter clang%,$(notdir $(CC))),-clang)
 PKGS  := gsl hdf5 libfyaml jansson zlib libzstd
-EXEC_PKGS := jansson libmicrohttpd zlib libpcre2-8 libutf8proc libcrypto libsodium sqlite3
+EXEC_PKGS := jansson libmicrohttpd zlib libpcre2-8 libutf8proc libcrypto libsodium sqlite3 libpq
 # Only tests use these.
 TEST_PKGS := cmocka
 
@@ -219,7 +219,7 @@ endif
 
 # What a bare Debian 12 lacks. Nothing happens when all are there.
 DEPS := gcc g++ libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev libmicrohttpd-dev zlib1g-dev libzstd-dev \
-        libpcre2-dev libutf8proc-dev libssl-dev libsodium-dev libsqlite3-dev libcmocka-dev gnuplot-nox hdf5-tools curl zstd gzip
+        libpcre2-dev libutf8proc-dev libssl-dev libsodium-dev libsqlite3-dev libpq-dev libcmocka-dev gnuplot-nox hdf5-tools curl zstd gzip
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 deps: ## install the Debian packages that are missing
 	@missing=""; for package in $(DEPS); do \

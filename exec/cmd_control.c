@@ -15,19 +15,25 @@
 /* What may wait for the disk. */
 #define ACTS_MAX 1024
 
-enum { OPTION_state, OPTION_help };
+enum { OPTION_state, OPTION_postgres, OPTION_help };
 static const struct option table[] = {
     {"state", "DIR", "the control plane's folder, made when it isn't there (default $BERTH_STATE, or berth-state)"},
+    {"postgres", "CONNECTION", "keep the metadata in PostgreSQL, by libpq's connection string; a password is for ~/.pgpass, not for here"},
     {"help", NULL, "this text"},
 };
 
-static enum status open_metadata(const struct control_folder *folder, struct metadata **ret_metadata, struct refusal *refusal)
+static enum status open_metadata(const struct control_folder *folder, const char *postgres, struct metadata **ret_metadata,
+                                 struct refusal *refusal)
 {
     uint8_t *key = secret_alloc(KEY_BYTES);
     char place[4096];
     struct meta_options options = {.place = control_folder_at(folder, "metadata.db", place), .server_key = key, .first = true};
     enum status status = key != NULL ? control_folder_key(folder, key, refusal) : refuse(refusal, STATUS_IO, "no memory for a key");
 
+    if (postgres != NULL) {
+        options.place = postgres;
+        options.driver = &db_postgres;
+    }
     if (status == STATUS_OK)
         status = meta_open(&options, ret_metadata, refusal);
     secret_free(key);
@@ -49,7 +55,7 @@ static enum status serve(const struct control_folder *folder, struct meta_writer
     return status;
 }
 
-static enum status run(const char *path, int signals, struct refusal *refusal)
+static enum status run(const char *path, const char *postgres, int signals, struct refusal *refusal)
 {
     struct control_folder folder;
     struct metadata *metadata = NULL;
@@ -60,7 +66,7 @@ static enum status run(const char *path, int signals, struct refusal *refusal)
         status = control_folder_open(&folder, path, refusal);
     if (status != STATUS_OK)
         return status;
-    status = open_metadata(&folder, &metadata, refusal);
+    status = open_metadata(&folder, postgres, &metadata, refusal);
     if (status == STATUS_OK)
         status = meta_writer_start(metadata, ACTS_MAX, &writer, refusal);
     if (status == STATUS_OK)
@@ -71,7 +77,7 @@ static enum status run(const char *path, int signals, struct refusal *refusal)
     return status;
 }
 
-static int begin(const char *path)
+static int begin(const char *path, const char *postgres)
 {
     struct signalfd_siginfo signal = {0};
     struct refusal refusal = {{0}};
@@ -88,7 +94,7 @@ static int begin(const char *path)
         perror("berth-exec control: signalfd");
         return EXIT_FAILED;
     }
-    status = run(path, signals, &refusal);
+    status = run(path, postgres, signals, &refusal);
     if (status != STATUS_OK)
         fprintf(stderr, "berth-exec control: %s\n", refusal.text);
     if (read(signals, &signal, sizeof(signal)) != (ssize_t)sizeof(signal))
@@ -102,6 +108,7 @@ int cmd_control(int argc, char **argv)
     struct options options = {.command = "berth-exec control", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
     const char *state = admin_state_folder();
+    const char *postgres = NULL;
     const char *value;
     int option;
 
@@ -110,8 +117,11 @@ int cmd_control(int argc, char **argv)
         case OPTION_state:
             state = value;
             break;
+        case OPTION_postgres:
+            postgres = value;
+            break;
         case OPTION_help:
-            puts("usage: berth-exec control [--state DIR]\n\n"
+            puts("usage: berth-exec control [--state DIR] [--postgres CONNECTION]\n\n"
                  "Runs the control plane in its folder: metadata.db, server.key, a lock, and the socket that `berth-exec tenant` and\n"
                  "`berth-exec key` speak to. Keep server.key with your backups, apart from the database.\n");
             options_print(stdout, table, ARRAY_COUNT(table));
@@ -124,5 +134,5 @@ int cmd_control(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    return begin(state);
+    return begin(state, postgres);
 }

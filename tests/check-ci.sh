@@ -4,7 +4,7 @@
 set -u
 sudo=$([ "$(id -u)" = 0 ] || echo sudo)
 missing=
-for package in clang libclang-rt-14-dev; do
+for package in clang libclang-rt-14-dev postgresql; do
     dpkg-query -W -f '${Status}' $package 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
 done
 if [ -n "$missing" ]; then
@@ -51,6 +51,12 @@ make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/con
     BERTH_TEST_KILLED=1000 build/release/tests/exec/control/metadata/test_killed >"$work/killed.log" 2>&1
 killed=$?
 note $killed "the metadata's writer killed at random: $(grep -E 'ERROR: |acts told' "$work/killed.log" | head -n 1)"
+
+# One text of SQL: the same tests on PostgreSQL.
+make --no-print-directory -j"$(nproc)" MODE=release $(for test in jobs models owner records; do echo build/release/tests/exec/control/metadata/test_$test; done) >/dev/null &&
+    tests/postgres.sh build/release >"$work/postgres.log" 2>&1
+postgres=$?
+note $postgres "the metadata on PostgreSQL: $(grep -E 'ERROR|SKIP|PASSED' "$work/postgres.log" | head -n 1)"
 
 # Threads: the team that kernels run on, ranks, the loader beside a worker, servers beside their clients.
 threaded="device/test_team model/test_shard train/test_train_ranks ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds \

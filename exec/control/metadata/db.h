@@ -28,7 +28,8 @@ struct db_driver {
     const char *blob;   /* what it calls a column of bytes */
     const char *begin;  /* a transaction that means to write */
     const char *tables; /* a query: how many tables there are */
-    /* `place`: a file, for SQLite; it is made where it isn't. `first`: this connection looks whether what is there is whole. */
+    /* `place`: a file, for SQLite; it is made where it isn't. `first`: the control plane's own, which looks whether what is there is
+     * whole and, where a server could be shared, keeps other control planes away. */
     enum status (*open)(const char *place, bool first, struct db **ret_db, struct refusal *refusal);
     void (*close)(struct db *db);
     /* Statements without values, one or several. */
@@ -46,5 +47,6 @@ struct db_driver {
 };
 
 extern const struct db_driver db_sqlite;
+extern const struct db_driver db_postgres; /* `place`: libpq's connection string */
 
 #endif

@@ -47,8 +47,8 @@ static enum status move_row(struct metadata *metadata, const struct meta_job_mov
         metadata,
         "UPDATE job SET state = $5, target = $6, attempt = attempt + $7, gpu_ms = gpu_ms + $8, finished_at_ms = $9,"
         " reason = COALESCE($10, reason),"
-        " crashes = CASE WHEN $11 < 0 THEN crashes WHEN crash_step = $11 THEN crashes + 1 ELSE 1 END,"
-        " crash_step = CASE WHEN $11 < 0 THEN crash_step ELSE $11 END"
+        " crashes = CASE WHEN CAST($11 AS BIGINT) < 0 THEN crashes WHEN crash_step = $11 THEN crashes + 1 ELSE 1 END,"
+        " crash_step = CASE WHEN CAST($11 AS BIGINT) < 0 THEN crash_step ELSE $11 END"
         " WHERE tenant = $1 AND id = $2 AND state = $3 AND attempt = $4"
         " AND CASE $12 WHEN 'any' THEN 1 = 1 WHEN 'none' THEN target IS NULL WHEN 'not cancelled' THEN target <> 'cancelled'"
         " ELSE target = $12 END",

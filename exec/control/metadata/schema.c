@@ -133,19 +133,31 @@ static enum status make_table(struct metadata *metadata, const char *text, struc
     return metadata->driver->execute(metadata->db, sql, refusal);
 }
 
+/* Says which server.key a database is of, and nothing else about it. */
+static void say_key(const struct metadata *metadata, char ret_text[2 * META_KEY_BYTES + 1])
+{
+    static const uint8_t what[] = "server.key";
+    uint8_t hash[META_KEY_BYTES];
+
+    crypto_generichash(hash, sizeof(hash), what, sizeof(what), metadata->key_key, META_KEY_BYTES);
+    sodium_bin2hex(ret_text, 2 * META_KEY_BYTES + 1, hash, sizeof(hash));
+}
+
 static enum status make_tables(struct metadata *metadata, struct refusal *refusal)
 {
     char version[16];
     char installation[NAME_BYTES];
+    char key[2 * META_KEY_BYTES + 1];
     enum status status = STATUS_OK;
 
     for (size_t i = 0; i < ARRAY_COUNT(tables) && status == STATUS_OK; i++)
         status = make_table(metadata, tables[i], refusal);
     snprintf(version, sizeof(version), "%d", META_SCHEMA_VERSION);
     meta_id("berth-", installation);
+    say_key(metadata, key);
     if (status == STATUS_OK)
-        status = sql_run(metadata, "INSERT INTO meta VALUES ('schema', $1), ('installation', $2)",
-                         VALUES(AS_TEXT(version), AS_TEXT(installation)), NULL, refusal);
+        status = sql_run(metadata, "INSERT INTO meta VALUES ('schema', $1), ('installation', $2), ('server_key', $3)",
+                         VALUES(AS_TEXT(version), AS_TEXT(installation), AS_TEXT(key)), NULL, refusal);
     return status;
 }
 
@@ -165,18 +177,39 @@ static enum status check_version(struct metadata *metadata, struct refusal *refu
     return STATUS_OK;
 }
 
+static enum status check_key(struct metadata *metadata, struct refusal *refusal)
+{
+    char key[2 * META_KEY_BYTES + 1];
+    int64_t same = 0;
+    enum status status;
+
+    say_key(metadata, key);
+    status = sql_number(metadata, "SELECT COUNT(*) FROM meta WHERE name = 'server_key' AND value = $1", VALUES(AS_TEXT(key)), &same,
+                        refusal);
+    return status == STATUS_OK && same == 0
+               ? refuse(refusal, STATUS_INVALID, "server.key isn't the one that this database was made with: no API key would open; put"
+                                                 " the right one back") : status;
+}
+
+static enum status check_tables(struct metadata *metadata, struct refusal *refusal)
+{
+    enum status status = check_version(metadata, refusal);
+
+    return status == STATUS_OK ? check_key(metadata, refusal) : status;
+}
+
 enum status schema_check(struct metadata *metadata, bool first, struct refusal *refusal)
 {
     int64_t count = 0;
     enum status status;
 
     if (!first)
-        return check_version(metadata, refusal);
+        return check_tables(metadata, refusal);
     status = meta_begin(metadata, refusal);
     if (status != STATUS_OK)
         return status;
     status = sql_number(metadata, metadata->driver->tables, NO_VALUES, &count, refusal);
     if (status == STATUS_OK)
-        status = count == 0 ? make_tables(metadata, refusal) : check_version(metadata, refusal);
+        status = count == 0 ? make_tables(metadata, refusal) : check_tables(metadata, refusal);
     return meta_end(metadata, status, refusal);
 }

@@ -1,16 +1,30 @@
 #include "rig.h"
 
-#include <sqlite3.h>
-
 #include "control/metadata/key.h"
 
 static const uint8_t server_key[META_KEY_BYTES] = {7};
 
+/* Where BERTH_TEST_POSTGRES (tests/postgres.sh) is a connection string, worlds are schemas there. */
+static const char *postgres(void) { return getenv("BERTH_TEST_POSTGRES"); }
+
 enum status open_place(const char *place, bool first, struct metadata **ret_metadata, struct refusal *refusal)
 {
-    const struct meta_options options = {.place = place, .server_key = server_key, .first = first};
+    const struct meta_options options = {.place = place, .server_key = server_key, .first = first,
+                                         .driver = postgres() != NULL ? &db_postgres : NULL};
 
     return meta_open(&options, ret_metadata, refusal);
+}
+
+static void postgres_do(const char *what, const char *schema)
+{
+    struct refusal refusal = {{0}};
+    char sql[128];
+    struct db *db;
+
+    snprintf(sql, sizeof(sql), what, schema);
+    if (db_postgres.open(postgres(), false, &db, &refusal) != STATUS_OK || db_postgres.execute(db, sql, &refusal) != STATUS_OK)
+        fail_msg("%s: %s", sql, refusal.text);
+    db_postgres.close(db);
 }
 
 struct metadata *world_open(const struct world *world)
@@ -28,6 +42,11 @@ void world_begin(struct world *world)
     memset(world, 0, sizeof(*world));
     scratch_begin(&world->scratch);
     snprintf(world->place, sizeof(world->place), "%s", scratch_at(&world->scratch, "metadata.db"));
+    if (postgres() != NULL) {
+        meta_id("world_", world->schema);
+        postgres_do("CREATE SCHEMA %s", world->schema);
+        snprintf(world->place, sizeof(world->place), "%s options=-csearch_path=%s", postgres(), world->schema);
+    }
     OK(world, open_place(world->place, true, &world->metadata, &world->refusal));
 }
 
@@ -35,6 +54,8 @@ void world_end(struct world *world)
 {
     meta_results_free(&world->results);
     meta_close(world->metadata);
+    if (postgres() != NULL)
+        postgres_do("DROP SCHEMA %s CASCADE", world->schema);
     scratch_end(&world->scratch);
 }
 
@@ -135,13 +156,30 @@ void world_bring(struct world *world, const char *tenant, const char *job, enum 
     }
 }
 
+/* zeroblob(N), as PostgreSQL says it. */
+static void say_zeros(const char *sql, char *ret_sql, size_t room)
+{
+    const char *at = strstr(sql, "zeroblob(");
+
+    if (at != NULL && postgres() != NULL)
+        snprintf(ret_sql, room, "%.*sdecode(repeat('00', %d), 'hex')%s", (int)(at - sql), sql, atoi(at + 9), strchr(at, ')') + 1);
+    else
+        snprintf(ret_sql, room, "%s", sql);
+}
+
 void world_execute(const struct world *world, const char *sql)
 {
-    char *error = NULL;
-    sqlite3 *db;
+    const struct db_driver *driver = postgres() != NULL ? &db_postgres : &db_sqlite;
+    struct refusal refusal = {{0}};
+    char text[512];
+    struct db *db;
 
-    assert_int_equal(sqlite3_open(world->place, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &error) != SQLITE_OK)
-        fail_msg("%s: %s", sql, error);
-    sqlite3_close(db);
+    say_zeros(sql, text, sizeof(text));
+    if (driver->open(world->place, false, &db, &refusal) != STATUS_OK)
+        fail_msg("%s", refusal.text);
+    if (driver == &db_sqlite)
+        assert_int_equal(driver->execute(db, "PRAGMA foreign_keys = OFF", &refusal), STATUS_OK);
+    if (driver->execute(db, text, &refusal) != STATUS_OK)
+        fail_msg("%s: %s", text, refusal.text);
+    driver->close(db);
 }

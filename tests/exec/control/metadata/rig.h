@@ -25,6 +25,7 @@ struct tenant_world {
 struct world {
     struct scratch scratch;
     char place[512];
+    char schema[NAME_BYTES]; /* of PostgreSQL */
     struct metadata *metadata;
     struct refusal refusal;
     struct meta_results results;

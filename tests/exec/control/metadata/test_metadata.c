@@ -44,6 +44,25 @@ static void a_newer_schema_is_refused(void **state)
     world_end(&world);
 }
 
+static void another_server_key_is_refused(void **state)
+{
+    static const uint8_t other[META_KEY_BYTES] = {8};
+    struct metadata *metadata = NULL;
+    struct meta_options options = {.server_key = other};
+    struct world world;
+
+    (void)state;
+    world_begin(&world);
+    options.place = world.place;
+    for (int first = 0; first < 2; first++) {
+        options.first = first == 1;
+        assert_int_equal(meta_open(&options, &metadata, &world.refusal), STATUS_INVALID);
+        assert_non_null(strstr(world.refusal.text, "server.key isn't the one"));
+    }
+    assert_null(metadata);
+    world_end(&world);
+}
+
 static void anothers_database_or_no_database_is_refused(void **state)
 {
     struct metadata *metadata = NULL;
@@ -461,6 +480,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_there_again),
         cmocka_unit_test(a_newer_schema_is_refused),
+        cmocka_unit_test(another_server_key_is_refused),
         cmocka_unit_test(anothers_database_or_no_database_is_refused),
         cmocka_unit_test(a_damaged_database_is_refused),
         cmocka_unit_test(what_cannot_be_written_says_so),
