@@ -238,6 +238,26 @@ static void a_transaction_in_a_transaction_goes_with_it(void **state)
     world_end(&world);
 }
 
+/* A kill alone would not tell: what was written lies with the kernel. */
+static void each_act_is_synced_before_it_is_told(void **state)
+{
+    struct world world;
+    char id[NAME_BYTES];
+
+    (void)state;
+    vfs_begin(VFS_KILL, 0);
+    world_begin(&world);
+    for (int i = 0; i < 10; i++) {
+        char slug[16];
+
+        snprintf(slug, sizeof(slug), "t%d", i);
+        vfs_begin(VFS_KILL, 0);
+        OK(&world, meta_tenant_add(world.metadata, slug, NOW, id, &world.refusal));
+        assert_true(vfs_syncs() >= 1);
+    }
+    world_end(&world);
+}
+
 static void values_have_a_bound(void **state)
 {
     static char text[META_VALUE_BYTES_MAX + 2];
@@ -457,6 +477,20 @@ static void a_retried_request_makes_one_thing(void **state)
             memcpy(model[key].made, retry.made, NAME_BYTES);
         }
     }
+    {
+        /* Exactly when it expires a key is free again. */
+        struct retry retry = {.key = "edge", .body = {1}, .now = now};
+
+        OK(&world, meta_tenant_set(world.metadata, world.acme.id, "jobs_max", "50", &world.refusal));
+        assert_int_equal(ask(&world, &retry), STATUS_OK);
+        retry.now = now + 999;
+        assert_int_equal(ask(&world, &retry), STATUS_OK);
+        assert_true(retry.again);
+        retry.now = now + 1000;
+        assert_int_equal(ask(&world, &retry), STATUS_OK);
+        assert_false(retry.again);
+        jobs_made += 2;
+    }
     do {
         OK(&world, meta_job_list(world.metadata, world.acme.id, &page, &world.results, &jobs, &count, &more, &world.refusal));
         counted += count;
@@ -486,6 +520,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_written_says_so),
         cmocka_unit_test(a_full_disk_refuses_and_keeps_nothing_of_it),
         cmocka_unit_test(a_transaction_in_a_transaction_goes_with_it),
+        cmocka_unit_test(each_act_is_synced_before_it_is_told),
         cmocka_unit_test(values_have_a_bound),
         cmocka_unit_test(tenants_names_are_never_given_again),
         cmocka_unit_test(settings_have_ranges),

@@ -11,6 +11,7 @@ static sqlite3_io_methods methods[4]; /* by version; [0] is unused */
 static enum vfs_deed what;
 static uint64_t fatal;
 static uint64_t calls;
+static uint64_t syncs;
 
 struct file {
     sqlite3_file base;
@@ -22,7 +23,7 @@ static sqlite3_file *inner(sqlite3_file *file) { return ((struct file *)(void *)
 static int change(void)
 {
     calls++;
-    if (fatal == 0 || calls < fatal)
+    if (fatal == 0 || calls < fatal || (what == VFS_FULL_ONCE && calls > fatal))
         return SQLITE_OK;
     if (what == VFS_KILL)
         raise(SIGKILL);
@@ -47,6 +48,7 @@ static int f_sync(sqlite3_file *f, int flags)
 {
     const int code = change();
 
+    syncs++;
     return code != SQLITE_OK ? code : inner(f)->pMethods->xSync(inner(f), flags);
 }
 static int f_size(sqlite3_file *f, sqlite3_int64 *n) { return inner(f)->pMethods->xFileSize(inner(f), n); }
@@ -113,6 +115,8 @@ void vfs_begin(enum vfs_deed deed, uint64_t at)
     what = deed;
     fatal = at;
     calls = 0;
+    syncs = 0;
 }
 
 uint64_t vfs_calls(void) { return calls; }
+uint64_t vfs_syncs(void) { return syncs; }
