@@ -58,6 +58,12 @@ make --no-print-directory -j"$(nproc)" MODE=release $(for test in jobs models ow
 postgres=$?
 note $postgres "the metadata on PostgreSQL: $(grep -E 'ERROR|SKIP|PASSED' "$work/postgres.log" | head -n 1)"
 
+# Control planes killed under their workers' traffic for half a minute: no frame is lost or counted twice.
+make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/keeper/test_keeper >/dev/null &&
+    BERTH_TEST_KILLED_S=30 build/release/tests/exec/keeper/test_keeper >"$work/keeper.log" 2>&1
+keeper=$?
+note $keeper "control planes killed at random: $(grep -E 'ERROR: |killed,' "$work/keeper.log" | head -n 1)"
+
 # Threads: the team that kernels run on, ranks, the loader beside a worker, servers beside their clients.
 threaded="device/test_team model/test_shard train/test_train_ranks ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds \
     ../crypto/test_vault ../store/test_store ../control/metadata/test_jobs ../control/metadata/test_killed ../control/admin/test_admin \

@@ -20,6 +20,7 @@ allowed() {
     exec/crypto)    echo "shared/base exec/engine/files/refusal.h" ;;
     # Frames of whoever took a worker over: nothing but bytes and sockets.
     exec/wire)      echo "shared/base" ;;
+    exec/keeper)    echo "shared/base exec/engine/files/refusal.h" ;;
     exec/store)     echo "shared/base exec/engine/files/refusal.h exec/crypto/names.h" ;;
     # What reads a stranger's bytes opens nothing: no files, no sockets, no devices, no models.
     exec/validate)  echo "shared/base shared/host/words.h exec/engine/train/data/data.h exec/engine/tokenizer/tokenizer.h exec/engine/tokenizer/utf8.h" \

@@ -2,6 +2,7 @@
 #include "wire/socket.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -77,6 +78,14 @@ void wire_inbox_close(struct wire_inbox *inbox)
     inbox->descriptors_count = 0;
 }
 
+/* An empty packet reads like an end, and is none. */
+static bool is_closed(int socket)
+{
+    struct pollfd one = {.fd = socket};
+
+    return poll(&one, 1, 0) > 0 && (one.revents & POLLHUP) != 0;
+}
+
 enum wire_received wire_receive(struct wire *wire, int socket, int64_t now_ns, struct wire_inbox *inbox, struct wire_frame *ret_frame)
 {
     struct iovec piece = {.iov_base = inbox->bytes, .iov_len = sizeof(inbox->bytes)};
@@ -92,11 +101,11 @@ enum wire_received wire_receive(struct wire *wire, int socket, int64_t now_ns, s
     if (count < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK ? WIRE_RECEIVED_EMPTY : WIRE_RECEIVED_END;
     gather(&message, inbox);
-    if (count == 0) {
+    if (count == 0 && is_closed(socket)) {
         wire_inbox_close(inbox);
         return WIRE_RECEIVED_END;
     }
-    if (message.msg_flags & MSG_TRUNC)
+    if (count == 0 || (message.msg_flags & MSG_TRUNC) != 0)
         verdict = wire_take_broken(wire, WIRE_FAULT_LENGTH);
     else if (message.msg_flags & MSG_CTRUNC)
         verdict = wire_take_broken(wire, WIRE_FAULT_DESCRIPTORS);

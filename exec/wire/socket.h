@@ -20,7 +20,7 @@ enum wire_received {
     WIRE_RECEIVED_NOTHING, /* one that is done with */
     WIRE_RECEIVED_OVER,    /* a fault: wire_state().fault */
     WIRE_RECEIVED_EMPTY,   /* nothing waits */
-    WIRE_RECEIVED_END      /* the other end is closed (or sent an empty packet, which is none), or the socket fails */
+    WIRE_RECEIVED_END      /* the other end is closed, or the socket fails */
 };
 /* At most one packet. */
 enum wire_received wire_receive(struct wire *wire, int socket, int64_t now_ns, struct wire_inbox *inbox, struct wire_frame *ret_frame);

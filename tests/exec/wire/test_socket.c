@@ -175,8 +175,16 @@ static void packets_that_are_no_frames_are_faults(void **state)
     send_packet(bytes, sizeof(bytes), 0); /* longer than any */
     assert_int_equal(wire_receive(control, ends[0], 1, &inbox, &taken), WIRE_RECEIVED_OVER);
     assert_int_equal(wire_state(control).fault, WIRE_FAULT_LENGTH);
-    send_packet(bytes, 0, 1);
-    assert_int_equal(wire_receive(control, ends[0], 1, &inbox, &taken), WIRE_RECEIVED_END);
+}
+
+static void an_empty_packet_is_no_end(void **state)
+{
+    struct wire_frame taken;
+
+    (void)state;
+    send_packet("", 0, 1);
+    assert_int_equal(wire_receive(control, ends[0], 1, &inbox, &taken), WIRE_RECEIVED_OVER);
+    assert_int_equal(wire_state(control).fault, WIRE_FAULT_LENGTH);
 }
 
 static void a_flood_waits_in_the_socket(void **state)
@@ -228,6 +236,7 @@ int main(void)
         ONE(descriptors_that_were_not_sent_are_closed),
         ONE(unwanted_descriptors_are_closed_and_a_fault),
         ONE(packets_that_are_no_frames_are_faults),
+        ONE(an_empty_packet_is_no_end),
         ONE(a_flood_waits_in_the_socket),
         ONE(an_end_that_is_closed_is_told),
     };
