@@ -84,6 +84,11 @@ void *http_context(const struct http_request *request)
     return request->context;
 }
 
+const void *http_body(const struct http_request *request)
+{
+    return request->body;
+}
+
 uint64_t http_body_bytes(const struct http_request *request)
 {
     return request->body_bytes;

@@ -37,7 +37,9 @@ struct http_route {
     const char *pattern;     /* "/v1/files/{id}/content": a capture is a whole segment. It is the route's name in logs and metrics */
     uint32_t flags;
     uint64_t body_bytes_max; /* 0: takes none */
-    http_handler *accept;    /* once the head is read: http_receive() or an answer, at once; HTTP_MULTIPART only */
+    /* Once the head is read and a body is to come, so that a stranger's is not kept: it may answer, at once. Routes with HTTP_MULTIPART
+     * need one, which answers or calls http_receive(); NULL: no other does. */
+    http_handler *accept;
     http_handler *handle;    /* once all is read */
     void *context;
 };
@@ -52,6 +54,7 @@ struct http_limits {
     uint32_t streams_max;                 /* 2048 */
     uint32_t stream_events_max;           /* 512: that a stream may be ahead of its reader */
     uint32_t stream_bytes_max;            /* 256 KiB */
+    uint64_t bodies_bytes_max;            /* 256 MiB: of all JSON bodies together; 503 beyond */
     uint32_t discard_bytes_max;           /* 8 MiB: of a refused body that is read for the answer to be heard, before the line is cut */
     uint32_t received_per_s_min;          /* 16 KiB: slower bodies run into body_ms */
     uint32_t head_ms;                     /* 10 s for a connection's first head */
@@ -115,6 +118,8 @@ void *http_context(const struct http_request *request);
 /* The body as an object; json_decref() it. On any fault the request has been answered 400 with line and column, nothing quoted, and NULL
  * is returned; no body at all is a fault too. */
 json_t *http_json(struct http_request *request);
+/* The body as it came, for a hash of it; NULL: none was kept. Lives as long as the request. */
+const void *http_body(const struct http_request *request);
 uint64_t http_body_bytes(const struct http_request *request);
 
 /* --- bodies that stream ----------------------------------------------------------------------------------------------------- */

@@ -70,6 +70,7 @@ struct http_server {
     atomic_uint_least32_t held;    /* requests that their owners have not ended */
     atomic_uint_least32_t streams; /* open */
     atomic_uint_least64_t received_bytes, sent_bytes;
+    atomic_uint_least64_t bodies_bytes; /* that requests hold now */
     atomic_uint_least64_t cuts[CUT_COUNT];
     struct route_counts counts[HTTP_ROUTES_MAX + 1]; /* the last: no route */
 };

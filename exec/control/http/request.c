@@ -49,6 +49,7 @@ static void request_free(struct http_request *request)
     for (uint32_t i = 0; i < request->added_count; i++)
         free(request->added[i].name);
     http_wipe(request->key, sizeof(request->key));
+    atomic_fetch_sub(&request->server->bodies_bytes, request->body_size);
     free(request->body);
     free(request->parser);
     free(request->stream.bytes);
@@ -157,10 +158,18 @@ static void keep_body(struct http_request *request, const char *data, size_t byt
     const size_t count = (size_t)request->body_bytes;
 
     if (count + bytes > request->body_size) {
+        struct http_server *server = request->server;
         const size_t size = (size_t)max_u64(max_u64(request->body_size * 2, count + bytes), JSON_FIRST_BYTES);
-        char *grown = realloc(request->body, size);
+        const size_t more = size - request->body_size;
+        const bool fits = atomic_fetch_add(&server->bodies_bytes, more) + more <= server->limits.bodies_bytes_max;
+        char *grown = fits ? realloc(request->body, size) : NULL;
 
-        check(grown != NULL);
+        if (grown == NULL) {
+            atomic_fetch_sub(&server->bodies_bytes, more);
+            http_retry_after(request, 1000);
+            http_answer_error(request, 503, "overloaded", NULL, "too many large requests at once; try again");
+            return;
+        }
         request->body = grown;
         request->body_size = size;
     }
@@ -278,6 +287,13 @@ static enum MHD_Result send_answer(struct http_request *request)
     return result;
 }
 
+static void accept_body(struct http_request *request, const struct http_route *route)
+{
+    if (route->accept != NULL)
+        route->accept(route->context, request);
+    check((route->flags & HTTP_MULTIPART) == 0 || request->response != NULL || request->sink != NULL);
+}
+
 static enum MHD_Result begin(struct http_request *request, const char *method, const char *version)
 {
     struct http_server *server = request->server;
@@ -295,10 +311,8 @@ static enum MHD_Result begin(struct http_request *request, const char *method, c
         http_answer_error(request, 400, NULL, NULL, "%s", wrong);
     } else {
         http_head_read(request, method);
-        if (request->response == NULL && (server->config.routes[request->route].flags & HTTP_MULTIPART) != 0 && request->announced) {
-            server->config.routes[request->route].accept(server->config.routes[request->route].context, request);
-            check(request->response != NULL || request->sink != NULL);
-        }
+        if (request->response == NULL && request->announced)
+            accept_body(request, &server->config.routes[request->route]);
     }
     request->raw_target = NULL;
     if (!answers_early(request))

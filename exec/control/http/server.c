@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -28,6 +29,7 @@ static void set_limits(struct http_limits *limits, const struct http_limits *wan
     X(streams_max, 2048)
     X(stream_events_max, 512)
     X(stream_bytes_max, 256 << 10)
+    X(bodies_bytes_max, 256 << 20)
     X(discard_bytes_max, 8 << 20)
     X(received_per_s_min, 16 << 10)
     X(head_ms, 10000)
@@ -191,6 +193,17 @@ static enum status start(struct http_server *server, struct refusal *refusal)
     return status;
 }
 
+/* Descriptors for all connections, as far as the hard limit goes; with fewer, the rest is not accepted until others close. */
+static void raise_descriptors(rlim_t wanted)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 enum status http_open(const struct http_config *config, struct http_server **ret_server, struct refusal *refusal)
 {
     struct http_server *server = calloc(1, sizeof(*server));
@@ -200,12 +213,13 @@ enum status http_open(const struct http_config *config, struct http_server **ret
     check((config->certificate_file == NULL) == (config->key_file == NULL));
     for (uint32_t i = 0; i < config->routes_count; i++)
         check(config->routes[i].handle != NULL && config->routes[i].pattern[0] == '/' &&
-              ((config->routes[i].flags & HTTP_MULTIPART) != 0) == (config->routes[i].accept != NULL) &&
-              ((config->routes[i].flags & HTTP_MULTIPART) == 0 || (config->routes[i].flags & HTTP_NEEDS_BODY) != 0));
+              ((config->routes[i].flags & HTTP_MULTIPART) == 0 ||
+               (config->routes[i].accept != NULL && (config->routes[i].flags & HTTP_NEEDS_BODY) != 0)));
     if (server == NULL)
         return refuse(refusal, STATUS_FULL, "no memory");
     server->config = *config;
     set_limits(&server->limits, &config->limits);
+    raise_descriptors(server->limits.connections_max + 256);
     server->listener = server->epoll = server->wake = -1;
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->fewer, NULL);

@@ -51,6 +51,13 @@ static void thing(void *context, struct http_request *request)
     http_answer_json(request, 200, json_pack("{s:s}", "id", http_id(request, 0)));
 }
 
+static void job_accept(void *context, struct http_request *request)
+{
+    (void)context;
+    if (strcmp(http_key(request), "bad") == 0)
+        http_answer_error(request, 401, "invalid_api_key", NULL, "no such key");
+}
+
 static void job(void *context, struct http_request *request)
 {
     struct http_retry retry;
@@ -63,10 +70,21 @@ static void job(void *context, struct http_request *request)
     http_answer_json(request, 200, json_pack("{s:o,s:s?,s:i}", "body", body, "retry_key", retry.key, "retry_count", (int)retry.count));
 }
 
+static void hold(struct rig *rig, struct http_request *request)
+{
+    pthread_mutex_lock(&rig->lock);
+    check(rig->held_count < HELD_MAX);
+    rig->held[rig->held_count++] = request;
+    pthread_cond_broadcast(&rig->changed);
+    pthread_mutex_unlock(&rig->lock);
+}
+
 static void cancel(void *context, struct http_request *request)
 {
-    (void)context;
-    http_answer_json(request, 200, json_pack("{s:s,s:I}", "id", http_id(request, 0), "bytes", (json_int_t)http_body_bytes(request)));
+    if (strcmp(http_id(request, 0), "held") == 0)
+        hold(context, request);
+    else
+        http_answer_json(request, 200, json_pack("{s:s,s:I}", "id", http_id(request, 0), "bytes", (json_int_t)http_body_bytes(request)));
 }
 
 static void count_gone(void *context)
@@ -86,15 +104,6 @@ static void count_taken(void *context, uint32_t events, uint64_t bytes)
     (void)bytes;
     pthread_mutex_lock(&rig->lock);
     rig->taken_events += events;
-    pthread_cond_broadcast(&rig->changed);
-    pthread_mutex_unlock(&rig->lock);
-}
-
-static void hold(struct rig *rig, struct http_request *request)
-{
-    pthread_mutex_lock(&rig->lock);
-    check(rig->held_count < HELD_MAX);
-    rig->held[rig->held_count++] = request;
     pthread_cond_broadcast(&rig->changed);
     pthread_mutex_unlock(&rig->lock);
 }
@@ -241,7 +250,7 @@ void rig_begin(struct rig *rig, const struct http_limits *limits)
         {HTTP_GET, "/v1/things", 0, 0, NULL, things, rig},
         {HTTP_GET, "/v1/things/{id}", 0, 0, NULL, thing, rig},
         {HTTP_DELETE, "/v1/things/{id}", HTTP_NEEDS_KEY, 0, NULL, thing, rig},
-        {HTTP_POST, "/v1/jobs", HTTP_NEEDS_KEY | HTTP_NEEDS_BODY, 4096, NULL, job, rig},
+        {HTTP_POST, "/v1/jobs", HTTP_NEEDS_KEY | HTTP_NEEDS_BODY, 4096, job_accept, job, rig},
         {HTTP_POST, "/v1/jobs/{id}/cancel", 0, 1024, NULL, cancel, rig},
         {HTTP_POST, "/v1/files", HTTP_NEEDS_KEY | HTTP_NEEDS_BODY | HTTP_MULTIPART, UINT64_C(1) << 30, upload_accept, upload_handle, rig},
         {HTTP_GET, "/v1/later", 0, 0, NULL, later, rig},

@@ -31,7 +31,7 @@ struct rig {
 
 /* Limits as `limits` has them, or the defaults. GET /v1/ping, /v1/echo (query and headers), /v1/things (a page), /v1/later (held),
  * /v1/stream (held), /v1/bytes; GET and DELETE /v1/things/{id}; POST /v1/jobs (key, JSON of up to 4096 bytes, echoed),
- * /v1/jobs/{id}/cancel (no body needed), /v1/files (key, multipart of up to 1 GiB). */
+ * /v1/jobs/{id}/cancel (no body needed; "held" is held), /v1/files (key, multipart of up to 1 GiB). */
 void rig_begin(struct rig *rig, const struct http_limits *limits);
 /* Everything held must have been taken and ended. */
 void rig_end(struct rig *rig);

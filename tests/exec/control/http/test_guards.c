@@ -34,7 +34,7 @@ static int begin_quick(void **context)
 
 static int begin_few(void **context)
 {
-    const struct http_limits limits = {.connections_max = 6, .connections_per_address_max = 4, .head_ms = 60000};
+    const struct http_limits limits = {.connections_max = 6, .connections_per_address_max = 4, .head_ms = 60000, .bodies_bytes_max = 8192};
 
     (void)context;
     rig_begin(&rig, &limits);
@@ -345,6 +345,127 @@ static void connections_are_bounded_by_address_and_the_others_are_served(void **
         close(fds[i]);
 }
 
+static void bodies_are_bounded_together(void **context)
+{
+    static const char head[] = "POST /v1/jobs HTTP/1.1\r\nHost: h\r\n" KEY JSON "Content-Length: 2\r\n\r\n{";
+    int fds[3];
+
+    (void)context;
+    for (int i = 0; i < 2; i++) { /* 4 KiB each, while they are not whole */
+        fds[i] = client_connect(&rig);
+        client_say(fds[i], head);
+        while (rig_metric(&rig, "berth_http_received_bytes_total") < i + 1)
+            continue;
+    }
+    fds[2] = client_connect(&rig);
+    client_say(fds[2], head);
+    client_say(fds[2], "}");
+    client_read(fds[2], &answer);
+    assert_int_equal(answer.status, 503);
+    assert_string_equal(answer_field(&answer, "error", "code"), "overloaded");
+    client_say(fds[0], "}");
+    client_read(fds[0], &answer);
+    assert_int_equal(answer.status, 200);
+    client_say(fds[2], head);
+    client_say(fds[2], "}");
+    client_read(fds[2], &answer);
+    assert_int_equal(answer.status, 200);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+}
+
+/* --- keys ------------------------------------------------------------------------------------------------------------------- */
+
+#define MASK 0x55
+
+/* How often the masked text stands in memory that this process may write; freed memory is looked at too, which sanitizers would mind. */
+__attribute__((no_sanitize_address, no_sanitize_thread)) static uint32_t count_in_memory(const unsigned char *masked, size_t bytes)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    uint32_t count = 0;
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        char rights[8];
+        unsigned long from, to;
+
+        if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) != 3 || strncmp(rights, "rw", 2) != 0 || to - from > (1ul << 30))
+            continue; /* what sanitizers reserve is larger */
+        for (const unsigned char *at = (const unsigned char *)from; at + bytes <= (const unsigned char *)to; at++) {
+            size_t i = 0;
+
+            while (i < bytes && (at[i] ^ MASK) == masked[i])
+                i++;
+            count += i == bytes;
+        }
+    }
+    fclose(maps);
+    return count;
+}
+
+/* Asks `path` with a key that stands nowhere else; ret_masked is it. */
+static int ask_with_key(const char *path, unsigned char ret_masked[24], uint64_t seed)
+{
+    char *key = malloc(24);
+    char text[256];
+    int fd = client_connect(&rig);
+
+    for (size_t i = 0; i < 24; i++)
+        ret_masked[i] = (unsigned char)('a' + draw_below(&seed, 26)) ^ MASK;
+    for (size_t i = 0; i < 24; i++)
+        key[i] = (char)(ret_masked[i] ^ MASK);
+    assert_int_equal(count_in_memory(ret_masked, 24), 1); /* so it would be found */
+    snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 2\r\nAuthorization: Bearer ", path);
+    client_say(fd, text);
+    client_send(fd, key, 24);
+    memset(key, 0, 24);
+    free(key);
+    client_say(fd, "\r\n\r\n{}");
+    return fd;
+}
+
+static void skip_where_all_memory_is_too_much(void)
+{
+#ifdef __SANITIZE_THREAD__
+    printf("skipped: ThreadSanitizer has too much memory to look through\n");
+    skip();
+#endif
+}
+
+static void a_key_is_in_no_memory_once_its_request_has_ended(void **context)
+{
+    unsigned char masked[24];
+    int fd;
+
+    (void)context;
+    skip_where_all_memory_is_too_much();
+    fd = ask_with_key("POST /v1/jobs", masked, test_seed(11));
+    client_read(fd, &answer);
+    assert_int_equal(answer.status, 200);
+    close(fd);
+    http_stop(rig.server, 1000);
+    assert_int_equal(count_in_memory(masked, sizeof(masked)), 0);
+}
+
+static void a_key_can_be_wiped_while_its_request_waits(void **context)
+{
+    unsigned char masked[24];
+    struct http_request *request;
+    int fd;
+
+    (void)context;
+    skip_where_all_memory_is_too_much();
+    fd = ask_with_key("POST /v1/jobs/held/cancel", masked, test_seed(12));
+    request = rig_take(&rig);
+    assert_int_equal(count_in_memory(masked, sizeof(masked)), 1); /* the request's own */
+    http_wipe_key(request);
+    assert_int_equal(count_in_memory(masked, sizeof(masked)), 0);
+    http_answer_empty(request, 204);
+    client_read(fd, &answer);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +482,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_client_that_resets_is_noticed_too, begin, end),
         cmocka_unit_test_setup_teardown(answering_and_leaving_at_once_is_safe, begin, end),
         cmocka_unit_test_setup_teardown(connections_are_bounded_by_address_and_the_others_are_served, begin_few, end),
+        cmocka_unit_test_setup_teardown(bodies_are_bounded_together, begin_few, end),
+        cmocka_unit_test_setup_teardown(a_key_is_in_no_memory_once_its_request_has_ended, begin, end),
+        cmocka_unit_test_setup_teardown(a_key_can_be_wiped_while_its_request_waits, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -269,6 +269,19 @@ static void a_client_that_asks_whether_to_send_hears_yes_or_why_not(void **conte
     ask_expecting("POST /v1/jobs HTTP/1.1\r\nHost: h\r\n" KEY JSON "Expect: magic\r\nContent-Length: 2\r\n\r\n{}", 417, "");
 }
 
+static void a_strangers_body_is_not_asked_for(void **context)
+{
+    int fd = client_connect(&rig);
+
+    (void)context;
+    client_say(fd, "POST /v1/jobs HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer bad\r\n" JSON
+                   "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    client_read(fd, &answer);
+    assert_int_equal(answer.status, 401);
+    client_await_end(fd);
+    close(fd);
+}
+
 static void no_body_is_fine_where_none_is_needed(void **context)
 {
     (void)context;
@@ -424,6 +437,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(chunked_bodies_are_joined, begin, end),
         cmocka_unit_test_setup_teardown(chunked_bodies_that_are_too_long_are_413, begin, end),
         cmocka_unit_test_setup_teardown(a_client_that_asks_whether_to_send_hears_yes_or_why_not, begin, end),
+        cmocka_unit_test_setup_teardown(a_strangers_body_is_not_asked_for, begin, end),
         cmocka_unit_test_setup_teardown(no_body_is_fine_where_none_is_needed, begin, end),
         cmocka_unit_test_setup_teardown(pages_have_bounds_and_ids_at_their_ends, begin, end),
         cmocka_unit_test(an_empty_page_has_null_ids),
