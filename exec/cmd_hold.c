@@ -61,8 +61,10 @@ static int run(const char *directory, const struct device *device, const char *s
 {
     struct held_base held = {.dev = NULL};
     struct refusal refusal = {{0}};
-    enum status status = load(directory, device, &held, &refusal);
+    enum status status = hold_may(socket, &refusal);
 
+    if (status == STATUS_OK)
+        status = load(directory, device, &held, &refusal);
     if (status == STATUS_OK) {
         const struct hold_config config = {.socket_path = socket, .base = &held.base, .log = stderr};
 

@@ -138,6 +138,18 @@ static void look(struct holder *holder)
         lend(holder);
 }
 
+enum status hold_may(const char *socket_path, struct refusal *refusal)
+{
+    int line = -1;
+    const enum status status = socket_connect(socket_path, SOCK_SEQPACKET, &line, refusal);
+
+    if (status == STATUS_OK) {
+        close(line);
+        return refuse(refusal, STATUS_IO, "%s: another holder listens there", socket_path);
+    }
+    return status == STATUS_IO ? STATUS_OK : status;
+}
+
 enum status hold_run(const struct hold_config *config, const volatile sig_atomic_t *stop, struct refusal *refusal)
 {
     struct holder holder = {.config = config, .listener = -1};

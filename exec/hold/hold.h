@@ -17,6 +17,8 @@ struct hold_config {
     const struct shared_base *base;
     FILE *log;                     /* a line a loan */
 };
+/* To be asked before a base is loaded for nothing, beside the one that is there. STATUS_IO: somebody lends at this path already. */
+enum status hold_may(const char *socket_path, struct refusal *refusal);
 /* Lends until *stop. STATUS_IO: the socket cannot be made. */
 enum status hold_run(const struct hold_config *config, const volatile sig_atomic_t *stop, struct refusal *refusal);
 

@@ -153,13 +153,17 @@ static void refused(const struct world *world, const uint8_t *wanted, enum statu
 static void a_loan_brings_the_table_and_the_memory(void **state)
 {
     struct world world;
+    struct refusal refusal = {{0}};
     struct loan loan;
     struct stat about;
 
     (void)state;
     world_begin(&world);
+    assert_int_equal(hold_may(world.path, &refusal), STATUS_OK);
     hold(&world);
     log_await(&world, "ready");
+    assert_int_equal(hold_may(world.path, &refusal), STATUS_IO);
+    assert_non_null(strstr(refusal.text, "another holder"));
     assert_int_equal(lstat(world.path, &about), 0);
     assert_int_equal(about.st_mode & 0777, 0600);
     take(&world, &loan);
@@ -174,6 +178,7 @@ static void a_loan_brings_the_table_and_the_memory(void **state)
     log_await(&world, "is done, loans 0");
     assert_int_equal(holder_end(&world, SIGTERM), 0);
     assert_int_not_equal(access(world.path, F_OK), 0);
+    assert_int_equal(hold_may(world.path, &refusal), STATUS_OK);
     world_end(&world);
 }
 
@@ -354,36 +359,30 @@ static void send_answer(int to, const struct answer *answer, int file)
 static pid_t answer_begin(const struct world *world, const struct answer *answer, uid_t user)
 {
     struct refusal refusal = {{0}};
-    int listener = -1;
+    int ends[2];
+    char ready;
     pid_t id;
 
-    assert_int_equal(socket_listen(world->path, SOCK_SEQPACKET, 1, "stranger", &listener, &refusal), STATUS_OK);
-    fcntl(listener, F_SETFL, 0);
-    if (user != geteuid()) { /* what credentials say is who listened */
-        close(listener);
-        unlink(world->path);
-    }
+    assert_int_equal(pipe(ends), 0);
     fflush(stdout);
     id = fork();
     assert_true(id >= 0);
     if (id == 0) {
+        int listener = -1;
         int to;
 
-        if (user != geteuid()) {
-            if (setuid(user) != 0 || socket_listen(world->path, SOCK_SEQPACKET, 1, "stranger", &listener, &refusal) != STATUS_OK)
-                _exit(1);
-            fcntl(listener, F_SETFL, 0);
-        }
+        if ((user != geteuid() && setuid(user) != 0) ||
+            socket_listen(world->path, SOCK_SEQPACKET, 1, "stranger", &listener, &refusal) != STATUS_OK || write(ends[1], "r", 1) != 1)
+            _exit(1);
+        fcntl(listener, F_SETFL, 0);
         to = accept(listener, NULL, NULL);
         send_answer(to, answer, world->base.memory.file);
         close(to);
         _exit(0);
     }
-    if (user == geteuid())
-        close(listener);
-    else
-        while (access(world->path, F_OK) != 0)
-            usleep(1000);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &ready, 1), 1);
+    close(ends[0]);
     return id;
 }
 
