@@ -59,9 +59,10 @@ void world_execute(const struct world *world, const char *sql);
             fail_msg("%s: %s", #call, (world)->refusal.text);                \
     } while (0)
 
-/* Calls that write, sync or cut a file, counted from vfs_begin() on. At number `at` (1 is the first) the process kills itself, or the
- * call is refused for a full disk, alone or with all later ones; 0: never. */
-enum vfs_deed { VFS_KILL, VFS_FULL, VFS_FULL_ONCE };
+/* Calls that write, sync or cut a file, counted from vfs_begin() on. At number `at` (1 is the first) the process kills itself, loses
+ * its power (what no sync had covered is lost as well: all of it at odd numbers, some of it at even ones), or the call is refused for a
+ * full disk, alone or with all later ones; 0: never. */
+enum vfs_deed { VFS_KILL, VFS_POWER, VFS_FULL, VFS_FULL_ONCE };
 void vfs_begin(enum vfs_deed deed, uint64_t at);
 uint64_t vfs_calls(void);
 uint64_t vfs_syncs(void); /* of them */

@@ -1,4 +1,4 @@
-/* A writing process killed at each call that changes a file, and at random; and the writer's thread: nothing that was acknowledged
+/* A writing process killed, or without power, at each call that changes a file, and killed at random; and the writer's thread: nothing that was acknowledged
  * is lost, nothing is there twice, whatever was in flight is there whole or not at all. */
 #include <poll.h>
 #include <pthread.h>
@@ -49,12 +49,12 @@ static enum status do_act(struct metadata *metadata, const struct world *world, 
 }
 
 /* Writes acts from `from` on and tells each after its commit, until it is killed or has made `count`. */
-static void child_body(const struct world *world, int out, int64_t from, int64_t count, uint64_t fatal)
+static void child_body(const struct world *world, int out, int64_t from, int64_t count, enum vfs_deed deed, uint64_t fatal)
 {
     struct metadata *metadata = NULL;
     struct refusal refusal = {{0}};
 
-    vfs_begin(VFS_KILL, fatal);
+    vfs_begin(deed, fatal);
     if (open_place(world->place, true, &metadata, &refusal) != STATUS_OK)
         _exit(2);
     for (int64_t n = from; n < from + count; n++) {
@@ -67,7 +67,7 @@ static void child_body(const struct world *world, int out, int64_t from, int64_t
 }
 
 /* Runs a child; returns the last act that it told of, `from` - 1 when none. */
-static int64_t run_child(const struct world *world, int64_t from, int64_t count, uint64_t fatal, int kill_after_us, int *ret_status)
+static int64_t run_child(const struct world *world, int64_t from, int64_t count, enum vfs_deed deed, uint64_t fatal, int kill_after_us, int *ret_status)
 {
     int64_t told = from - 1;
     int64_t n;
@@ -79,7 +79,7 @@ static int64_t run_child(const struct world *world, int64_t from, int64_t count,
     assert_true(child >= 0);
     if (child == 0) {
         close(ends[0]);
-        child_body(world, ends[1], from, count, fatal);
+        child_body(world, ends[1], from, count, deed, fatal);
     }
     close(ends[1]);
     if (kill_after_us >= 0) {
@@ -156,27 +156,38 @@ static void begin(struct world *world)
     world->metadata = NULL;
 }
 
-static void killed_at_every_call_that_writes(void **state)
+static void die_at_every_call_that_writes(enum vfs_deed deed)
 {
     struct world world;
     int64_t told = 0;
     uint64_t killed = 0;
     int status = 1;
 
-    (void)state;
     begin(&world);
     /* Each child goes on from what the one before left, repeating what may not have been told. */
     for (uint64_t fatal = 1; status != 0; fatal++) {
-        told = run_child(&world, told + 1, 2, fatal, -1, &status);
+        told = run_child(&world, told + 1, 2, deed, fatal, -1, &status);
         if (status == 0)
             break;
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         killed++;
         (void)check_acts(&world, told);
     }
-    print_message("killed at %llu calls\n", (unsigned long long)killed);
+    print_message("dead at %llu calls\n", (unsigned long long)killed);
     assert_true(killed >= 25);
     world_end(&world);
+}
+
+static void killed_at_every_call_that_writes(void **state)
+{
+    (void)state;
+    die_at_every_call_that_writes(VFS_KILL);
+}
+
+static void without_power_at_every_call_that_writes(void **state)
+{
+    (void)state;
+    die_at_every_call_that_writes(VFS_POWER);
 }
 
 static void killed_at_random(void **state)
@@ -195,7 +206,7 @@ static void killed_at_random(void **state)
         int64_t before = told;
         int status;
 
-        told = run_child(&world, told + 1, 1000, 0, (int)draw_below(&random, 60000), &status);
+        told = run_child(&world, told + 1, 1000, VFS_KILL, 0, (int)draw_below(&random, 60000), &status);
         inside += check_acts(&world, told) > told;
         assert_true(told >= before);
     }
@@ -393,6 +404,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_at_every_call_that_writes),
+        cmocka_unit_test(without_power_at_every_call_that_writes),
         cmocka_unit_test(killed_at_random),
         cmocka_unit_test(many_threads_write_through_one),
         cmocka_unit_test(a_full_queue_refuses_and_what_it_took_is_done),

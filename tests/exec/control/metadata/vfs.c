@@ -1,6 +1,7 @@
 /* SQLite's own file system with a counter in front of every call that changes a file. */
 #include <signal.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "rig.h"
@@ -20,6 +21,56 @@ struct file {
 
 static sqlite3_file *inner(sqlite3_file *file) { return ((struct file *)(void *)file)->inner; }
 
+/* What lay where something was written since the file's last sync, newest first. */
+struct undo {
+    struct undo *next;
+    sqlite3_file *file;
+    sqlite3_int64 at;
+    sqlite3_int64 size; /* of the file before */
+    int count;
+    char bytes[];
+};
+static struct undo *undos;
+
+static void remember(sqlite3_file *file, int count, sqlite3_int64 at)
+{
+    struct undo *undo = calloc(1, sizeof(*undo) + (size_t)count);
+
+    check(undo != NULL);
+    *undo = (struct undo){.next = undos, .file = file, .at = at, .count = count};
+    check(file->pMethods->xFileSize(file, &undo->size) == SQLITE_OK);
+    (void)file->pMethods->xRead(file, undo->bytes, count, at); /* zeros past its end */
+    undos = undo;
+}
+
+static void forget(const sqlite3_file *file)
+{
+    for (struct undo **at = &undos; *at != NULL;) {
+        struct undo *undo = *at;
+
+        if (undo->file == file) {
+            *at = undo->next;
+            free(undo);
+        } else {
+            at = &undo->next;
+        }
+    }
+}
+
+static void lose_power(void)
+{
+    uint64_t random = fatal;
+
+    for (const struct undo *undo = undos; undo != NULL; undo = undo->next) {
+        if (fatal % 2 == 0 && draw_below(&random, 2) == 0)
+            continue;
+        check(undo->file->pMethods->xWrite(undo->file, undo->bytes, undo->count, undo->at) == SQLITE_OK);
+        if (fatal % 2 == 1)
+            check(undo->file->pMethods->xTruncate(undo->file, undo->size) == SQLITE_OK);
+    }
+    raise(SIGKILL);
+}
+
 static int change(void)
 {
     calls++;
@@ -27,15 +78,23 @@ static int change(void)
         return SQLITE_OK;
     if (what == VFS_KILL)
         raise(SIGKILL);
+    if (what == VFS_POWER)
+        lose_power();
     return SQLITE_FULL;
 }
 
-static int f_close(sqlite3_file *f) { return inner(f)->pMethods->xClose(inner(f)); }
+static int f_close(sqlite3_file *f)
+{
+    forget(inner(f)); /* a file that closes was synced, or goes */
+    return inner(f)->pMethods->xClose(inner(f));
+}
 static int f_read(sqlite3_file *f, void *p, int n, sqlite3_int64 at) { return inner(f)->pMethods->xRead(inner(f), p, n, at); }
 static int f_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
 {
     const int code = change();
 
+    if (code == SQLITE_OK && what == VFS_POWER)
+        remember(inner(f), n, at);
     return code != SQLITE_OK ? code : inner(f)->pMethods->xWrite(inner(f), p, n, at);
 }
 static int f_truncate(sqlite3_file *f, sqlite3_int64 n)
@@ -49,6 +108,8 @@ static int f_sync(sqlite3_file *f, int flags)
     const int code = change();
 
     syncs++;
+    if (code == SQLITE_OK)
+        forget(inner(f));
     return code != SQLITE_OK ? code : inner(f)->pMethods->xSync(inner(f), flags);
 }
 static int f_size(sqlite3_file *f, sqlite3_int64 *n) { return inner(f)->pMethods->xFileSize(inner(f), n); }
