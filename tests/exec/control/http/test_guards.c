@@ -25,7 +25,7 @@ static int begin(void **context)
 /* Impatient in everything. */
 static int begin_quick(void **context)
 {
-    const struct http_limits limits = {.head_ms = 300, .idle_ms = 400, .body_ms = 300, .answer_ms = 300, .received_per_s_min = 1 << 20};
+    const struct http_limits limits = {.head_ms = 1000, .idle_ms = 1200, .body_ms = 1000, .answer_ms = 1000, .received_per_s_min = 16 << 20};
 
     (void)context;
     rig_begin(&rig, &limits);
@@ -149,7 +149,7 @@ static int64_t drip(int fd, const char *text)
     const int64_t began_ms = rig_now_ms();
     char data[256];
 
-    for (size_t at = 0; rig_now_ms() - began_ms < 5000; at++) {
+    for (size_t at = 0; rig_now_ms() - began_ms < 9000; at++) {
         const struct timespec pause = {0, 20000000};
 
         if (send(fd, at < strlen(text) ? text + at : "x", 1, MSG_NOSIGNAL) < 0)
@@ -169,7 +169,7 @@ static void a_head_that_drips_is_cut_at_its_deadline(void **context)
     (void)context;
     ms = drip(fd, "GET /v1/ping HTTP/1.1\r\nHost: hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
                   "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh");
-    assert_in_range(ms, 250, 4000);
+    assert_in_range(ms, 900, 8000);
     close(fd);
     assert_true(rig_metric(&rig, "berth_http_cut_total{reason=\"head_deadline\"}") == 1);
 }
@@ -184,7 +184,7 @@ static void a_second_head_that_drips_is_cut_too(void **context)
     assert_int_equal(answer.status, 200);
     assert_in_range(drip(fd, "GET /v1/ping HTTP/1.1\r\nHost: hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
                              "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"),
-                    300, 4000);
+                    1100, 8000);
     close(fd);
 }
 
@@ -203,7 +203,7 @@ static void a_body_that_drips_is_cut_at_its_deadline(void **context)
 
     (void)context;
     client_say(fd, "POST /v1/jobs HTTP/1.1\r\nHost: h\r\n" KEY JSON "Content-Length: 4000\r\n\r\n");
-    assert_in_range(drip(fd, ""), 250, 4000);
+    assert_in_range(drip(fd, ""), 900, 8000);
     close(fd);
     assert_true(rig_metric(&rig, "berth_http_cut_total{reason=\"body_deadline\"}") == 1);
 }
@@ -215,14 +215,14 @@ static void an_upload_that_drips_is_cut_and_its_sink_told(void **context)
     (void)context;
     client_say(fd, "POST /v1/files HTTP/1.1\r\nHost: h\r\n" KEY "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 90000\r\n\r\n"
                "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n");
-    assert_in_range(drip(fd, ""), 250, 4000);
+    assert_in_range(drip(fd, ""), 900, 8000);
     rig_await(&rig, &rig.abandoned_count, 1);
     close(fd);
 }
 
 static void a_request_that_waits_for_its_answer_has_no_deadline(void **context)
 {
-    const struct timespec pause = {0, 800000000};
+    const struct timespec pause = {2, 500000000}; /* longer than any deadline here */
     int fd = client_connect(&rig);
     struct http_request *request;
 
@@ -269,7 +269,7 @@ static void a_client_that_leaves_while_its_answer_is_made_is_noticed_at_once(voi
     left_ms = rig_now_ms();
     close(fd);
     rig_await(&rig, &rig.gone_count, 1);
-    assert_in_range(rig_now_ms() - left_ms, 0, 2000); /* no write, no ping: nothing else would tell within this test */
+    assert_in_range(rig_now_ms() - left_ms, 0, 5000); /* no write, no ping: nothing else would tell within this test */
     http_answer_empty(request, 204); /* void */
     assert_true(rig_metric(&rig, "berth_http_cut_total{reason=\"client_left\"}") == 1);
 }

@@ -21,9 +21,18 @@ static int begin(void **context)
     return 0;
 }
 
-static int begin_quick(void **context)
+static int begin_small(void **context)
 {
-    const struct http_limits limits = {.stall_ms = 300, .ping_ms = 200, .streams_max = 2, .stream_events_max = 16, .stream_bytes_max = 65536};
+    const struct http_limits limits = {.streams_max = 2, .stream_events_max = 16, .stream_bytes_max = 65536};
+
+    (void)context;
+    rig_begin(&rig, &limits);
+    return 0;
+}
+
+static int begin_impatient(void **context)
+{
+    const struct http_limits limits = {.stall_ms = 1500, .ping_ms = 300, .stream_events_max = 16, .stream_bytes_max = 65536};
 
     (void)context;
     rig_begin(&rig, &limits);
@@ -168,12 +177,10 @@ static void a_reader_that_takes_nothing_fills_the_queue_and_nobody_waits(void **
     while ((status = http_stream_event(request, text, sizeof(text))) != STATUS_END) {
         assert_true(rig_now_ms() - began_ms < 10000);
         taken += status == STATUS_OK;
-        if (status == STATUS_FULL && rig_now_ms() - began_ms < 100)
-            assert_in_range(http_stream_room(request), 0, 1); /* one may have gone out just now */
         if (status == STATUS_FULL)
             rest(1);
     }
-    assert_in_range(rig_now_ms() - began_ms, 290, 5000); /* it stood still for stall_ms, no longer */
+    assert_in_range(rig_now_ms() - began_ms, 1450, 9000); /* it stood still for stall_ms, no longer */
     assert_true(taken < 2000); /* the kernel's buffers and ours are bounded */
     assert_int_equal(http_stream_room(request), 0);
     rig_await(&rig, &rig.gone_count, 1);
@@ -232,7 +239,7 @@ static void a_client_that_leaves_a_silent_stream_is_noticed_at_once(void **conte
     left_ms = rig_now_ms();
     close(fd);
     rig_await(&rig, &rig.gone_count, 1);
-    assert_in_range(rig_now_ms() - left_ms, 0, 2000);
+    assert_in_range(rig_now_ms() - left_ms, 0, 5000);
     assert_int_equal(push(request, "{}"), STATUS_END);
     http_stream_fail(request, 500, NULL, "void");
     assert_true(rig_metric(&rig, "berth_http_streams_open") == 0);
@@ -246,7 +253,7 @@ static void silent_streams_get_comments_and_live(void **context)
     (void)context;
     client_say(fd, STREAM);
     request = rig_take(&rig);
-    rest(1000); /* longer than stall_ms */
+    rest(2500); /* longer than stall_ms */
     assert_int_equal(push(request, "{}"), STATUS_OK);
     http_stream_end(request);
     client_read(fd, &answer);
@@ -316,7 +323,7 @@ static void bytes_stream_with_their_length_and_a_cut_shows(void **context)
 
 static void *stop(void *context)
 {
-    http_stop(context, 500);
+    http_stop(context, 2000);
     return NULL;
 }
 
@@ -341,7 +348,7 @@ static void a_stop_lets_answers_end_and_tells_streams(void **context)
     never = rig_take(&rig);
     pthread_create(&thread, NULL, stop, rig.server);
     client_await_end(idle); /* whoever asks nothing is let go at once */
-    assert_true(rig_now_ms() - began_ms < 450);
+    assert_true(rig_now_ms() - began_ms < 1800);
     assert_int_equal(push(stream, "{}"), STATUS_OK); /* what runs, runs */
     http_answer_json(answered, 200, json_object());
     client_read(waiting, &answer);
@@ -386,12 +393,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(events_come_as_they_are_pushed_and_end_in_done, begin, end),
         cmocka_unit_test_setup_teardown(a_failure_is_an_error_event_and_no_done, begin, end),
         cmocka_unit_test_setup_teardown(many_events_of_another_thread_all_come_in_order, begin, end),
-        cmocka_unit_test_setup_teardown(a_reader_that_takes_nothing_fills_the_queue_and_nobody_waits, begin_quick, end),
-        cmocka_unit_test_setup_teardown(the_queue_has_two_bounds, begin_quick, end),
+        cmocka_unit_test_setup_teardown(a_reader_that_takes_nothing_fills_the_queue_and_nobody_waits, begin_impatient, end),
+        cmocka_unit_test_setup_teardown(the_queue_has_two_bounds, begin_small, end),
         cmocka_unit_test_setup_teardown(a_stream_that_only_its_head_was_asked_of_is_over, begin, end),
         cmocka_unit_test_setup_teardown(a_client_that_leaves_a_silent_stream_is_noticed_at_once, begin, end),
-        cmocka_unit_test_setup_teardown(silent_streams_get_comments_and_live, begin_quick, end),
-        cmocka_unit_test_setup_teardown(streams_are_bounded, begin_quick, end),
+        cmocka_unit_test_setup_teardown(silent_streams_get_comments_and_live, begin_impatient, end),
+        cmocka_unit_test_setup_teardown(streams_are_bounded, begin_small, end),
         cmocka_unit_test_setup_teardown(bytes_stream_with_their_length_and_a_cut_shows, begin, end),
         cmocka_unit_test_setup_teardown(a_stop_lets_answers_end_and_tells_streams, begin, end),
         cmocka_unit_test_setup_teardown(a_stopped_server_can_be_followed_by_another_on_its_port, begin, end),
