@@ -157,14 +157,10 @@ static enum status look_up_both(struct metadata *metadata, const char *id, struc
     struct found other;
     enum status status = look_up(metadata, id, results, ret_found, refusal);
 
-    if (status == STATUS_OK) {
-        (void)look_up(metadata, "-", results, &other, &unheard);
-        snprintf(metadata->decoy, sizeof(metadata->decoy), "%s", id);
-    } else if (status == STATUS_NOT_FOUND) {
-        if (metadata->decoy[0] == '\0')
-            find_decoy(metadata, results);
-        (void)look_up(metadata, metadata->decoy, results, &other, &unheard);
-    }
+    if (metadata->decoy[0] == '\0')
+        find_decoy(metadata, results);
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+        (void)look_up(metadata, status == STATUS_OK ? "-" : metadata->decoy, results, &other, &unheard);
     return status;
 }
 
@@ -172,7 +168,8 @@ enum status meta_key_check(struct metadata *metadata, const char *text, int64_t 
                            struct refusal *refusal)
 {
     static const uint8_t nobody[MAC_BYTES];
-    struct found found = {.tenant = "org-aaaaaaaaaaaaaaaaaaaaaaaa", .role = "member", .mac = {nobody, MAC_BYTES}};
+    struct found found = {.tenant = "org-aaaaaaaaaaaaaaaaaaaaaaaa", .role = "member", .mac = {nobody, MAC_BYTES}, .state = "active"};
+    struct meta_caller caller;
     struct meta_results results = {0};
     uint8_t mac[MAC_BYTES];
     char id[NAME_BYTES];
@@ -189,12 +186,13 @@ enum status meta_key_check(struct metadata *metadata, const char *text, int64_t 
         if (status == STATUS_NOT_FOUND || !equal)
             status = refuse(refusal, STATUS_NOT_FOUND, "no such key");
     }
-    if (status == STATUS_OK) {
-        *ret_caller = (struct meta_caller){.standing = standing_of(&found, now_ms)};
-        snprintf(ret_caller->key, sizeof(ret_caller->key), "%s", id);
-        snprintf(ret_caller->tenant, sizeof(ret_caller->tenant), "%s", found.tenant != NULL ? found.tenant : "");
-        snprintf(ret_caller->role, sizeof(ret_caller->role), "%s", found.role);
-    }
+    /* Filled whatever it is worth. */
+    caller = (struct meta_caller){.standing = standing_of(&found, now_ms)};
+    snprintf(caller.key, sizeof(caller.key), "%s", id);
+    snprintf(caller.tenant, sizeof(caller.tenant), "%s", found.tenant != NULL ? found.tenant : "");
+    snprintf(caller.role, sizeof(caller.role), "%s", found.role);
+    if (status == STATUS_OK)
+        *ret_caller = caller;
     meta_results_free(&results);
     return status;
 }
