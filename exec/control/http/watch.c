@@ -79,16 +79,19 @@ static void hear_events(struct http_server *server, const struct epoll_event *ev
     pthread_mutex_lock(&server->lock);
     for (int i = 0; i < count; i++) {
         const uint64_t mark = events[i].data.u64;
-        struct connection *connection = &server->connections[(uint32_t)mark];
+        struct connection *connection;
         uint64_t ignored;
 
         if (mark == WAKE_MARK) {
             (void)!read(server->wake, &ignored, sizeof(ignored));
-        } else if (connection->fd >= 0 && connection->generation == (uint32_t)(mark >> 32)) {
-            if (connection->request != NULL && !connection->gone)
-                http_count_cut(server, CUT_LEFT);
-            mark_gone(connection);
+            continue;
         }
+        connection = &server->connections[(uint32_t)mark];
+        if (connection->fd < 0 || connection->generation != (uint32_t)(mark >> 32))
+            continue;
+        if (connection->request != NULL && !connection->gone)
+            http_count_cut(server, CUT_LEFT);
+        mark_gone(connection);
     }
     pthread_mutex_unlock(&server->lock);
 }
