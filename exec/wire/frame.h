@@ -71,8 +71,9 @@ enum wire_class { WIRE_CLASS_MUST, WIRE_CLASS_LATEST, WIRE_CLASS_FLOW, WIRE_CLAS
 /* Bodies. BYTES: a fixed number; LIST: a u32 count, then parts of n bytes; REST: what is left of the frame, at the end. */
 #define WIRE_BODY_hello(F, S) \
     F(S, U16, version_min, 0) F(S, U16, version_max, 0) F(S, U32, worker_kind, 0) F(S, BYTES, build, 32) F(S, BYTES, boot, 16)
+/* more: 1: the next INVENTORY goes on with the lists; a thousand residents fill a frame. */
 #define WIRE_BODY_inventory(F, S) \
-    F(S, U64, step, 0) F(S, U64, memory_bytes, 0) F(S, LIST, requests, 8) F(S, LIST, residents, WIRE_RESIDENT_BYTES)
+    F(S, U64, step, 0) F(S, U64, memory_bytes, 0) F(S, U32, more, 0) F(S, LIST, requests, 8) F(S, LIST, residents, WIRE_RESIDENT_BYTES)
 #define WIRE_BODY_progress(F, S) \
     F(S, U64, step, 0) F(S, U64, steps, 0) F(S, U64, tokens, 0) F(S, U64, compute_ns, 0) F(S, REST, metrics, 0)
 #define WIRE_BODY_residency(F, S) WIRE_PART_resident(F, S)
@@ -106,7 +107,7 @@ enum wire_class { WIRE_CLASS_MUST, WIRE_CLASS_LATEST, WIRE_CLASS_FLOW, WIRE_CLAS
 #define WIRE_BODY_load(F, S) \
     F(S, BYTES, digest, 32) F(S, U64, generation, 0) F(S, U64, bytes, 0) F(S, U32, rank, 0) F(S, LIST, grants, WIRE_GRANT_BYTES)
 #define WIRE_BODY_unload(F, S) F(S, BYTES, digest, 32) F(S, U64, generation, 0)
-/* A digest of zeros: the base alone. */
+/* A digest of zeros: the base alone. A prompt that fills no frame comes as a descriptor, then `prompt` is empty. */
 #define WIRE_BODY_request(F, S) \
     F(S, U64, request, 0) F(S, BYTES, digest, 32) F(S, U64, generation, 0) F(S, U32, tenant, 0) F(S, U32, credit_tokens, 0) \
     F(S, U32, max_tokens, 0) F(S, LIST, account, 1) F(S, LIST, prompt, 4) F(S, REST, settings, 0)

@@ -4,8 +4,9 @@
  *
  * A worker's life: it says HELLO, is WELCOMEd, and from then on says INVENTORY after each WELCOME. Its `must` frames are numbered
  * and kept until the control plane says that they are committed. A new control plane has a higher epoch, which its WELCOME tells: the
- * worker then resends all that it keeps and forgets its requests, whose clients are gone. Frames of a worker name the epoch
- * that they were sent in; what they say of the past is dropped, but for `must` frames that come next in the order of their numbers.
+ * worker then resends all that it keeps and forgets its requests, whose clients are gone. It leaves of its own will only when all that
+ * it had to tell is committed (wire_state(): committed_seq == seq): what a control plane had read when it was killed, it alone still
+ * has. Frames of a worker name the epoch that they were sent in; what they say of the past is dropped, but for `must` frames that come next in the order of their numbers.
  *
  * The control plane trusts no frame. Whatever breaks the rules is a fault, which is answered KILL and ends the talk; the host then
  * ends the process. */

@@ -9,6 +9,7 @@
 #define STUB_WORKERS(X)                                                            \
     X(STEADY)      /* says USAGE 1 ... n, numbered, and waits */                   \
     X(EXITS)       /* says as many and leaves with exit code 7, acked or not */    \
+    X(LEAVES)      /* the same, once all of it is committed */                     \
     X(STUBBORN)    /* as STEADY; hears no SIGTERM */                               \
     X(GARBAGE)     /* random packets */                                            \
     X(COUNTS)      /* an INVENTORY of four billion */                              \

@@ -12,7 +12,7 @@
 #include "support.h"
 #include "wire/socket.h"
 
-#define EXITS_AFTER 20
+#define LEAVES_AFTER 20
 
 static struct wire_inbox inbox;
 
@@ -45,6 +45,7 @@ static void work(struct wire *wire, enum stub_worker kind)
 {
     uint64_t said = 0;
     int64_t at_ms = 0;
+    const bool leaves = kind == STUB_EXITS || kind == STUB_LEAVES;
 
     check(wire_say(wire, WIRE_HELLO, &(struct wire_hello){.version_min = 1, .version_max = 1, .worker_kind = kind}, 0, NULL, 0) == STATUS_OK);
     for (;;) {
@@ -52,13 +53,13 @@ static void work(struct wire *wire, enum stub_worker kind)
 
         (void)poll(&one, 1, 1);
         hear(wire, said);
-        if (wire_state(wire).is_open && (at_ms != now_ms() || kind == STUB_EXITS)) {
+        if (wire_state(wire).is_open && (!leaves || said < LEAVES_AFTER) && (at_ms != now_ms() || leaves)) {
             said += wire_say(wire, WIRE_USAGE, &(struct wire_usage){.request = said + 1}, 0, NULL, 0) == STATUS_OK;
             at_ms = now_ms();
         }
         (void)wire_say(wire, WIRE_BEAT, &(struct wire_beat){.running = (uint32_t)said}, 0, NULL, 0);
         (void)wire_flush(wire, KEEPER_SOCKET, 1);
-        if (kind == STUB_EXITS && said >= EXITS_AFTER)
+        if (leaves && said >= LEAVES_AFTER && (kind == STUB_EXITS || wire_state(wire).committed_seq == wire_state(wire).seq))
             _exit(7);
     }
 }

@@ -82,15 +82,15 @@ static void every_body_comes_back_as_it_went_in_and_no_other_length_is_read(void
 
 static void a_count_larger_than_the_frame_is_refused(void **state)
 {
-    uint8_t bytes[64] = {0};
+    uint8_t bytes[68] = {0};
     union wire_body body;
 
     (void)state;
-    wire_put(bytes + 16, UINT32_MAX, 4);
+    wire_put(bytes + 20, UINT32_MAX, 4);
     assert_int_equal(wire_body_read(WIRE_INVENTORY, bytes, sizeof(bytes), &body), STATUS_CORRUPT);
-    wire_put(bytes + 16, 0x20000001, 4); /* times 8 is 8 in 32 bits */
+    wire_put(bytes + 20, 0x20000001, 4); /* times 8 is 8 in 32 bits */
     assert_int_equal(wire_body_read(WIRE_INVENTORY, bytes, sizeof(bytes), &body), STATUS_CORRUPT);
-    wire_put(bytes + 16, 5, 4);
+    wire_put(bytes + 20, 5, 4);
     assert_int_equal(wire_body_read(WIRE_INVENTORY, bytes, sizeof(bytes), &body), STATUS_OK);
     assert_int_equal(body.inventory.requests_count, 5);
     assert_int_equal(body.inventory.residents_count, 0);

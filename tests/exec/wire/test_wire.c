@@ -355,6 +355,25 @@ static void a_new_control_plane_ends_the_requests_of_the_one_before(void **state
     assert_int_equal(wire_state(worker).requests, 0);
 }
 
+static void leases_and_beats_are_values(void **state)
+{
+    struct wire_frame frame;
+
+    (void)state;
+    greet(); /* WELCOME was sent at 1 and taken at 5; its lease is 300 ms */
+    assert_int_equal(wire_state(control).beat_due_at_ns, 1 + 100 * NS_PER_MS);
+    assert_int_equal(wire_state(control).heard_at_ns, 5);
+    assert_int_equal(wire_state(worker).beat_due_at_ns, 5);
+    assert_int_equal(wire_state(worker).lease_until_ns, 5 + 300 * NS_PER_MS);
+    assert_int_equal(wire_say(worker, WIRE_BEAT, &(struct wire_beat){.running = 1}, 0, NULL, 0), STATUS_OK);
+    assert_int_equal(move(worker, &to_control, 9), 1);
+    assert_int_equal(wire_state(worker).beat_due_at_ns, 1 + 100 * NS_PER_MS);
+    assert_int_equal(wire_say(control, WIRE_LEASE, &(struct wire_lease){.lease_ms = 900}, 0, NULL, 0), STATUS_OK);
+    assert_int_equal(move(control, &to_worker, 9), 1);
+    expect(&to_worker, worker, WIRE_LEASE, &frame);
+    assert_int_equal(wire_state(worker).lease_until_ns, 5 + 900 * NS_PER_MS);
+}
+
 /* Bytes of a worker that was taken over. */
 static enum wire_fault fault_of(struct wire_header header, const void *body)
 {
@@ -559,6 +578,7 @@ int main(void)
         ONE(newer_ones_replace_what_waits),
         ONE(tokens_are_bounded_by_credit),
         ONE(a_new_control_plane_ends_the_requests_of_the_one_before),
+        ONE(leases_and_beats_are_values),
         ONE(what_breaks_a_rule_is_answered_kill),
         ONE(versions_meet_or_the_talk_is_over),
         ONE(an_unknown_kind_is_answered_unsupported),
