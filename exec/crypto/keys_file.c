@@ -12,6 +12,9 @@ static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_
                                "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;"
                                "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;";
 
+/* How long the file may still be another's. */
+#define OTHER_VAULT_MS 2000
+
 static const char schema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
@@ -227,6 +230,9 @@ static enum status begin(struct keys *keys, const char *path, struct refusal *re
     enum status status;
     int code = sqlite3_open_v2(path, &keys->file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
+    /* The vault of a control plane that was killed hears of it a moment later. */
+    if (code == SQLITE_OK)
+        code = sqlite3_busy_timeout(keys->file, OTHER_VAULT_MS);
     if (code == SQLITE_OK)
         code = sqlite3_exec(keys->file, settings, NULL, NULL, NULL);
     if (code == SQLITE_OK)
