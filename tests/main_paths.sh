@@ -367,5 +367,49 @@ wait $pid
 code=$?
 [ $code -eq 0 ] && [ ! -e "$state/admin.sock" ] && ok "control: ends when told" || not_ok "control: ends when told" "exit $code"
 grep -qF "$key" -r "$state" "$work/control-log" && not_ok "control: the key is nowhere kept" || ok "control: the key is nowhere kept"
+# The API, as the README has it: a base, a key, a file's life, another tenant.
+if [ -d "$work/15m" ]; then
+    : >"$work/control"
+    echo '{"messages": [{"role": "user", "content": "planted-content"}, {"role": "assistant", "content": "yes"}]}' >"$work/planted-name.jsonl"
+    BERTH_STATE=$work/api-state
+    $exec control --listen 127.0.0.1:0 --base "little=$work/15m" >"$work/control" 2>"$work/api-log" &
+    pid=$!
+    tries=0
+    while ! grep -q listening "$work/control" && kill -0 $pid 2>/dev/null && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+    url=$(sed -n 's/^listening on //p' "$work/control")
+    $exec tenant add acme >/dev/null
+    $exec tenant add other >/dev/null
+    BERTH_KEY=$($exec key add acme)
+    other=$($exec key add other)
+    passes "api: curl lists models" curl -fsS $url/v1/models -H "Authorization: Bearer $BERTH_KEY"
+    grep -q '"id":"little","object":"model"' "$work/out" && ok "api: and the base is among them" || not_ok "api: and the base is among them" "$(cat "$work/out")"
+    passes "api: curl uploads a file" curl -fsS $url/v1/files -H "Authorization: Bearer $BERTH_KEY" -F purpose=fine-tune -F file=@"$work/planted-name.jsonl"
+    file=$(sed -n 's/.*"id":"\(file-[a-z0-9]*\)".*/\1/p' "$work/out")
+    grep -q '"filename":"planted-name.jsonl"' "$work/out" && ok "api: and it keeps its name" || not_ok "api: and it keeps its name" "$(cat "$work/out")"
+    curl -fsS $url/v1/files/$file/content -H "Authorization: Bearer $BERTH_KEY" | cmp -s - "$work/planted-name.jsonl" && ok "api: it comes back as it was" ||
+        not_ok "api: it comes back as it was"
+    refuses "api: another tenant gets a 404" 22 "404" curl -fsS $url/v1/files/$file -H "Authorization: Bearer $other"
+    refuses "api: no key, a 401" 22 "401" curl -fsS $url/v1/files
+    grep -rqF planted- "$BERTH_STATE" "$work/api-log" && not_ok "api: names and contents lie sealed" || ok "api: names and contents lie sealed"
+    kill -KILL $pid
+    wait $pid 2>/dev/null
+    cp -r "$work/15m" "$work/15m-elsewhere"
+    refuses "api: a base stays where it was" 1 "base little lies in" $exec control --base "little=$work/15m-elsewhere"
+    : >"$work/control"
+    $exec control --listen 127.0.0.1:0 --base "little=$work/15m" >"$work/control" 2>>"$work/api-log" &
+    pid=$!
+    tries=0
+    while ! grep -q listening "$work/control" && kill -0 $pid 2>/dev/null && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+    url=$(sed -n 's/^listening on //p' "$work/control")
+    passes "api: killed, and the file is there" curl -fsS $url/v1/files/$file -H "Authorization: Bearer $BERTH_KEY"
+    passes "api: it is deleted" curl -fsS -X DELETE $url/v1/files/$file -H "Authorization: Bearer $BERTH_KEY"
+    [ -z "$(find "$BERTH_STATE/store/objects" -type f)" ] && ok "api: and nothing of it stays" || not_ok "api: and nothing of it stays"
+    passes "api: metrics" curl -fsS $url/metrics
+    refuses "api: off loopback it wants TLS" 1 "TLS" $exec control --state "$work/tls-state" --listen 0.0.0.0:0
+    kill -TERM $pid
+    wait $pid && ok "api: ends when told" || not_ok "api: ends when told" "exit $?"
+else
+    echo "skip api: no model could be made"
+fi
 unset BERTH_STATE
 echo done

@@ -85,17 +85,24 @@ const char *control_folder_at(const struct control_folder *folder, const char *n
     return ret_path;
 }
 
+enum status control_folder_key_file(const struct control_folder *folder, const char *name, const char *database_name, char ret_path[4096],
+                                    struct refusal *refusal)
+{
+    char database[4096];
+
+    control_folder_at(folder, name, ret_path);
+    if (access(ret_path, F_OK) == 0)
+        return STATUS_OK;
+    if (access(control_folder_at(folder, database_name, database), F_OK) == 0)
+        return refuse(refusal, STATUS_INVALID, "%s is not there, and %s is: put the key file back", ret_path, database);
+    return master_create(ret_path, refusal);
+}
+
 enum status control_folder_key(const struct control_folder *folder, uint8_t *ret_key, struct refusal *refusal)
 {
     char path[4096];
-    char database[4096];
-    const struct master_source source = {.file = control_folder_at(folder, "server.key", path)};
-    enum status status = STATUS_OK;
+    const struct master_source source = {.file = path};
+    const enum status status = control_folder_key_file(folder, "server.key", "metadata.db", path, refusal);
 
-    if (access(path, F_OK) != 0) {
-        if (access(control_folder_at(folder, "metadata.db", database), F_OK) == 0)
-            return refuse(refusal, STATUS_INVALID, "%s is not there, and %s is: put the key file back", path, database);
-        status = master_create(path, refusal);
-    }
     return status == STATUS_OK ? master_load(&source, ret_key, refusal) : status;
 }

@@ -1,6 +1,6 @@
 /* The control plane's folder: its owner's alone, and one process at a time. In it lie metadata.db, server.key (the installation's own
- * secret: keys of tenants are stored under it and heads of the audit log signed), lock and admin.sock. Lose server.key and no API key
- * opens any more. */
+ * secret: keys of tenants are stored under it and heads of the audit log signed), the vault's keys.db and, unless it is elsewhere,
+ * master.key, the store, lock and admin.sock. Lose server.key and no API key opens any more; lose master.key and no file does. */
 #ifndef CONTROL_FOLDER_H
 #define CONTROL_FOLDER_H
 
@@ -15,7 +15,10 @@ enum status control_folder_open(struct control_folder *folder, const char *path,
 void control_folder_close(struct control_folder *folder);
 /* FOLDER/NAME; `ret_path` has 4096 bytes and is returned. */
 const char *control_folder_at(const struct control_folder *folder, const char *name, char ret_path[4096]);
-/* `ret_key`: KEY_BYTES in memory of secret_alloc(). Made with the database; where that is there and the key isn't, it is refused. */
+/* The path of a key file: made with the database that it is for; where that is there and the file isn't, it is refused. */
+enum status control_folder_key_file(const struct control_folder *folder, const char *name, const char *database_name, char ret_path[4096],
+                                    struct refusal *refusal);
+/* server.key. `ret_key`: KEY_BYTES in memory of secret_alloc(). */
 enum status control_folder_key(const struct control_folder *folder, uint8_t *ret_key, struct refusal *refusal);
 
 #endif

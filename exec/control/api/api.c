@@ -1,0 +1,172 @@
+/* Routes, and the API's beginning and end. */
+#include "control/api/api.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+
+#include "control/api/internal.h"
+#include "control/metadata/model.h"
+
+/* More than waits for the disk at once would not be quicker. */
+#define THREADS 8
+/* What frames a file of the largest size. */
+#define MULTIPART_EXTRA (UINT64_C(64) << 10)
+
+static const char *const headers[] = {"idempotency-key", "x-stainless-retry-count"};
+
+/* --- of the server itself --------------------------------------------------------------------------------------------------- */
+
+static void healthz(void *context, struct http_request *request)
+{
+    (void)context;
+    http_answer_bytes(request, 200, "text/plain", "ok\n", 3);
+}
+
+struct look {
+    struct task task;
+    struct api *api;
+    struct http_request *request;
+};
+
+static bool look_run(struct task *task, struct metadata *metadata)
+{
+    struct look *look = (struct look *)task;
+    struct meta_results results = {0};
+    struct refusal refusal = {{0}};
+    struct meta_base *bases;
+    uint32_t count;
+    bool more;
+
+    if (meta_base_list(metadata, 0, 1, &results, &bases, &count, &more, &refusal) == STATUS_OK)
+        http_answer_bytes(look->request, 200, "text/plain", "ready\n", 6);
+    else
+        http_answer_error(look->request, 503, "unavailable", NULL, "the database cannot be read");
+    meta_results_free(&results);
+    return true;
+}
+
+/* Ready: a thread is free and the database answers. (Without its vault the control plane ends.) */
+static void readyz(void *context, struct http_request *request)
+{
+    struct api *api = context;
+    struct look *look = calloc(1, sizeof(*look));
+
+    check(look != NULL);
+    *look = (struct look){.task = {.run = look_run}, .api = api, .request = request};
+    pool_begin(api->pool, &look->task);
+}
+
+static void metrics(void *context, struct http_request *request)
+{
+    struct api *api = context;
+    struct http_server *http = api->http;
+    struct exposition exposition = {0};
+
+    if (http == NULL) {
+        http_answer_error(request, 503, "unavailable", NULL, "the server begins; try again");
+        return;
+    }
+    http_metrics(http, &exposition);
+    exposition_family(&exposition, "berth_api_tasks", "gauge", "Requests, uploads and downloads with the API's threads.");
+    exposition_sample(&exposition, "berth_api_tasks", "", NULL, pool_tasks(api->pool));
+    exposition_family(&exposition, "berth_api_transfers", "gauge", "Uploads and downloads that run.");
+    exposition_sample(&exposition, "berth_api_transfers", "", NULL, transfers_open(api));
+    if (exposition.failed)
+        http_answer_error(request, 500, "internal", NULL, "the metrics are too many");
+    else
+        http_answer_bytes(request, 200, "text/plain; version=0.0.4", exposition.text, exposition.count);
+    exposition_free(&exposition);
+}
+
+/* --- routes ----------------------------------------------------------------------------------------------------------------- */
+
+static void add_plain(struct api *api, const char *pattern, http_handler *handle)
+{
+    api->routes[api->routes_count++] = (struct http_route){.method = HTTP_GET, .pattern = pattern, .handle = handle, .context = api};
+}
+
+static void add(struct api *api, enum http_method method, const char *pattern, api_serve *serve, bool for_inference)
+{
+    struct endpoint *endpoint = &api->endpoints[api->routes_count];
+
+    *endpoint = (struct endpoint){.api = api, .serve = serve, .for_inference = for_inference};
+    api->routes[api->routes_count++] = (struct http_route){.method = method, .pattern = pattern, .flags = HTTP_NEEDS_KEY,
+                                                           .handle = api_handle, .context = endpoint};
+}
+
+static void add_routes(struct api *api)
+{
+    add_plain(api, "/healthz", healthz);
+    add_plain(api, "/readyz", readyz);
+    add_plain(api, "/metrics", metrics);
+    add(api, HTTP_GET, "/v1/models", models_list, true);
+    add(api, HTTP_GET, "/v1/models/{id}", models_get, true);
+    add(api, HTTP_GET, "/v1/files", files_list, false);
+    add(api, HTTP_GET, "/v1/files/{id}", files_get, false);
+    add(api, HTTP_DELETE, "/v1/files/{id}", files_delete, false);
+    add(api, HTTP_GET, "/v1/files/{id}/content", download_begin, false);
+    api->routes[api->routes_count++] = (struct http_route){
+        .method = HTTP_POST, .pattern = "/v1/files", .flags = HTTP_NEEDS_KEY | HTTP_NEEDS_BODY | HTTP_MULTIPART,
+        .body_bytes_max = API_FILE_BYTES_MAX + MULTIPART_EXTRA, .accept = upload_accept, .handle = upload_handle, .context = api};
+}
+
+/* --- beginning and end ------------------------------------------------------------------------------------------------------ */
+
+static enum status listen_there(struct api *api, struct refusal *refusal)
+{
+    const struct http_config http = {.address = api->config.address, .port = api->config.port,
+                                     .certificate_file = api->config.certificate_file, .key_file = api->config.key_file,
+                                     .routes = api->routes, .routes_count = api->routes_count,
+                                     .headers = headers, .headers_count = ARRAY_COUNT(headers),
+                                     .log = api->config.log, .log_context = api->config.log_context};
+    struct http_server *server = NULL;
+    const enum status status = http_open(&http, &server, refusal);
+
+    api->http = server;
+    return status;
+}
+
+enum status api_open(const struct api_config *config, struct api **ret_api, struct refusal *refusal)
+{
+    static const uint8_t once[] = "berth once";
+    struct api *api = calloc(1, sizeof(*api));
+    enum status status;
+
+    if (api == NULL)
+        return refuse(refusal, STATUS_IO, "no memory for the API");
+    api->config = *config;
+    pthread_mutex_init(&api->lock, NULL);
+    crypto_generichash(api->once_key, sizeof(api->once_key), once, sizeof(once), config->metadata.server_key, META_KEY_BYTES);
+    add_routes(api);
+    status = pool_start(&config->metadata, THREADS, &api->pool, refusal);
+    if (status == STATUS_OK)
+        status = sweeper_start(api, refusal);
+    if (status == STATUS_OK)
+        status = listen_there(api, refusal);
+    api->config.metadata.server_key = NULL;
+    if (status == STATUS_OK)
+        *ret_api = api;
+    else
+        api_close(api, 0);
+    return status;
+}
+
+uint16_t api_port(const struct api *api)
+{
+    return http_port(api->http);
+}
+
+void api_close(struct api *api, uint32_t within_ms)
+{
+    if (api == NULL)
+        return;
+    if (api->http != NULL)
+        http_stop(api->http, within_ms);
+    pool_stop(api->pool);
+    if (api->http != NULL)
+        http_close(api->http);
+    sweeper_stop(api->sweeper);
+    sodium_memzero(api->once_key, sizeof(api->once_key));
+    pthread_mutex_destroy(&api->lock);
+    free(api);
+}

@@ -1,0 +1,100 @@
+/* What may be asked by name: bases, and the tenant's own models that may answer. What is listed here answers, and nothing else. */
+#include "control/api/internal.h"
+#include "control/metadata/model.h"
+#include "control/metadata/tenant.h"
+
+static json_t *model_json(const char *id, int64_t created_at_ms, const char *owner)
+{
+    json_t *model = json_pack("{s:s,s:s,s:I,s:s}", "id", id, "object", "model", "created", (json_int_t)(created_at_ms / 1000), "owned_by", owner);
+
+    check(model != NULL);
+    return model;
+}
+
+static bool answers(const struct meta_model *model)
+{
+    return strcmp(model->verdict, "deployable") == 0;
+}
+
+static enum status add_bases(struct metadata *metadata, json_t *data, struct refusal *refusal)
+{
+    int64_t after = 0;
+    bool more = true;
+    enum status status = STATUS_OK;
+
+    while (more && status == STATUS_OK) {
+        struct meta_results results = {0};
+        struct meta_base *bases = NULL;
+        uint32_t count = 0;
+
+        status = meta_base_list(metadata, after, META_PAGE_MAX, &results, &bases, &count, &more, refusal);
+        for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
+            after = bases[i].number;
+            if (strcmp(bases[i].state, "retired") != 0)
+                json_array_append_new(data, model_json(bases[i].id, bases[i].created_at_ms, "system"));
+        }
+        meta_results_free(&results);
+    }
+    return status;
+}
+
+static enum status add_models(struct metadata *metadata, const char *tenant, json_t *data, struct refusal *refusal)
+{
+    char after[NAME_BYTES] = "";
+    bool more = true;
+    enum status status = STATUS_OK;
+
+    while (more && status == STATUS_OK) {
+        const struct meta_page page = {.after = after[0] != '\0' ? after : NULL, .limit = META_PAGE_MAX, .oldest_first = true};
+        struct meta_results results = {0};
+        struct meta_model *models = NULL;
+        uint32_t count = 0;
+
+        status = meta_model_list(metadata, tenant, &page, &results, &models, &count, &more, refusal);
+        for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
+            memcpy(after, models[i].id, strlen(models[i].id) + 1);
+            if (answers(&models[i]))
+                json_array_append_new(data, model_json(models[i].name, models[i].created_at_ms, tenant));
+        }
+        meta_results_free(&results);
+    }
+    return status;
+}
+
+void models_list(struct call *call, struct metadata *metadata)
+{
+    struct refusal refusal = {{0}};
+    struct fault fault = {0};
+    json_t *data = json_array();
+    enum status status = add_bases(metadata, data, &refusal);
+
+    if (status == STATUS_OK)
+        status = add_models(metadata, call->caller.tenant, data, &refusal);
+    if (status == STATUS_OK) {
+        http_answer_json(call->request, 200, json_pack("{s:s,s:o}", "object", "list", "data", data));
+        return;
+    }
+    json_decref(data);
+    fault_from(call->api, &fault, status, &refusal);
+    fault_answer(call->request, &fault);
+}
+
+void models_get(struct call *call, struct metadata *metadata)
+{
+    struct meta_results results = {0};
+    struct refusal refusal = {{0}};
+    struct meta_model model;
+    struct fault fault = {0};
+    enum status status = meta_name_resolve(metadata, call->caller.tenant, http_id(call->request, 0), &results, &model, &refusal);
+
+    if (status == STATUS_OK && answers(&model)) {
+        http_answer_json(call->request, 200, model_json(model.name, model.created_at_ms, model.id == NULL ? "system" : call->caller.tenant));
+    } else {
+        if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+            fault_set(&fault, 404, "model_not_found", "model", "there is no such model, or you do not have access to it");
+        else
+            fault_from(call->api, &fault, status, &refusal);
+        fault_answer(call->request, &fault);
+    }
+    meta_results_free(&results);
+}

@@ -1,0 +1,64 @@
+/* The control plane as a process of its own, over a folder with two tenants, and a client that says what it is told. The process can be
+ * killed at the n-th sync of the disk, whether its own or its vault's. */
+#ifndef TESTS_API_RIG_H
+#define TESTS_API_RIG_H
+
+#include <jansson.h>
+#include <sys/types.h>
+
+#include "control/metadata/key.h"
+#include "exec/scratch.h"
+#include "support.h"
+
+struct rig {
+    struct scratch scratch;
+    char state[512];
+    char log[512];
+    pid_t process; /* 0: none */
+    uint16_t port;
+    char acme[NAME_BYTES], other[NAME_BYTES]; /* tenants */
+    char key[META_KEY_TEXT_BYTES];            /* acme's */
+    char other_key[META_KEY_TEXT_BYTES];
+};
+struct answer {
+    unsigned status; /* 0: the line was cut before one came */
+    char *text;      /* head and body */
+    const char *body;
+    size_t body_bytes;
+    json_t *json;    /* NULL: the body is none */
+};
+
+void rig_begin(struct rig *rig);
+void rig_end(struct rig *rig);
+void rig_start(struct rig *rig);
+/* SIGTERM, and its exit code. */
+int rig_stop(struct rig *rig);
+/* From now on: the n-th sync of either process kills that process; 0: none. */
+void rig_kill_at(uint32_t n);
+bool rig_was_killed(void); /* and no kill comes any more */
+/* Waits for the end that a kill brings. */
+void rig_reap(struct rig *rig);
+/* A key of a role; tenant NULL: the platform's. While nothing runs. */
+void rig_key(struct rig *rig, const char *tenant, const char *role, int64_t expires_at_ms, char ret_key[META_KEY_TEXT_BYTES]);
+void rig_revoke(struct rig *rig, const char *key);
+/* Files in a folder below the state's, in all its folders. */
+uint32_t rig_files_below(const struct rig *rig, const char *folder);
+/* How many files below the state folder, and the log, hold these bytes. */
+uint32_t rig_files_with(const struct rig *rig, const char *words);
+
+int client_connect(const struct rig *rig);
+void client_send(int fd, const void *bytes, size_t count); /* a line that is cut meanwhile is fine */
+void client_read(int fd, struct answer *answer);           /* to the end, and closes */
+/* "GET /v1/models"; the answer is what was there before, freed. `more`: headers, each with its end. */
+void client_ask(const struct rig *rig, const char *key, const char *line, const char *more, struct answer *answer);
+/* Body of an upload: file first, as the official client has it. To free(). */
+char *client_body(const char *name, const char *purpose, const void *content, size_t bytes, size_t *ret_bytes);
+void client_upload(const struct rig *rig, const char *key, const char *more, const char *name, const void *content, size_t bytes,
+                   struct answer *answer);
+void answer_free(struct answer *answer);
+/* A text of the body's object; "" where there is none. */
+const char *answer_text(const struct answer *answer, const char *name);
+/* error.NAME */
+const char *answer_error(const struct answer *answer, const char *name);
+
+#endif
