@@ -112,7 +112,8 @@ static void control_ended(struct keeper *keeper)
         keeper->has_failed = true;
 }
 
-/* A vault ends when its client does; the next control plane gets a new one, and the old must have let go of its files. */
+/* A vault ends when its client does (it may be seen to first); the next control plane gets a new one, and the old must have let go of
+ * its files. */
 static void vault_ended(struct keeper *keeper)
 {
     say_exit(keeper, keeper->vault.program->name, NULL, &keeper->vault.child.end);

@@ -237,7 +237,7 @@ static void a_vault_is_started_again_with_and_without_the_control_plane(void **s
     assert_int_equal(kill(rig_process(&rig, 0), SIGKILL), 0);
     rig_await(&rig, STUB_DISK_PROCESS, 1001, 3);
     assert_false(rig_is_alive(vault)); /* it let go of its files before the next one began */
-    assert_int_equal(rig_count(&rig, STUB_DISK_PROCESS, 1000), 3);
+    assert_true(rig_count(&rig, STUB_DISK_PROCESS, 1000) >= 3); /* one may begin for a control plane that is just dying */
     assert_int_equal(rig_stop(&rig), 0);
     for (uint32_t i = 0; i < rig.records_count; i++) {
         if (rig.records[i].kind == STUB_DISK_PROCESS && rig.records[i].worker == 1001)
@@ -280,9 +280,9 @@ static void a_control_plane_that_never_comes_up_is_given_up(void **state)
     assert_true(WIFEXITED(how));
     assert_int_equal(WEXITSTATUS(how), 1);
     assert_int_equal(rig_count(&rig, STUB_DISK_EPOCH, 0), 4);
-    assert_int_equal(rig_log_count(&rig, "failures=1 in_ms=10"), 1);
-    assert_int_equal(rig_log_count(&rig, "failures=2 in_ms=20"), 1);
-    assert_int_equal(rig_log_count(&rig, "failures=3 in_ms=25"), 1);
+    assert_int_equal(rig_log_count(&rig, "name=control failures=1 in_ms=10"), 1);
+    assert_int_equal(rig_log_count(&rig, "name=control failures=2 in_ms=20"), 1);
+    assert_int_equal(rig_log_count(&rig, "name=control failures=3 in_ms=25"), 1);
     assert_int_equal(rig_log_count(&rig, "control ended 4 times in a row"), 1);
 }
 

@@ -95,7 +95,7 @@ static void keys_outlive_client_and_vault(void **state)
         keys_seen++;
     }
     assert_int_equal(keys_seen, 3);
-    assert_int_equal(rig_log_count(&rig, "act=start name=vault"), 3);
+    assert_true(rig_log_count(&rig, "act=start name=vault") >= 3);
     assert_true(rig_log_count(&rig, "act=exit name=vault by=exit code=0") >= 1); /* its client was gone */
 }
 
