@@ -25,7 +25,7 @@ struct ring {
 
 /* `memory`: `capacity` bytes, 8-aligned. */
 void ring_init(struct ring *ring, void *memory, uint64_t capacity);
-/* STATUS_FULL: no room for it in one piece, or more than a frame. STATUS_INVALID is never said: the body was made here. */
+/* STATUS_FULL: no room for it in one piece, or more than a frame. */
 enum status ring_push(struct ring *ring, uint32_t kind, uint64_t seq, const void *body, const int *descriptors, uint32_t descriptors_count);
 /* The first that was not sent, the oldest; NULL: none. Valid until something is pushed or popped. */
 struct ring_record *ring_unsent(struct ring *ring);

@@ -167,6 +167,7 @@ static void exited(const struct launcher_event *event)
     struct peer *peer = &peers[event->launch.worker];
     const uint64_t code = (uint64_t)event->end.code + (event->end.by_signal ? 128 : 0);
 
+    check(event->end.memory_max_bytes > 0);
     while (take_one(peer))
         continue;
     append(STUB_DISK_HEARD_EXIT, event->launch.worker, 0, code);

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -129,14 +130,19 @@ static void misbehave(const struct launch *launch, enum stub_worker kind)
 
 extern char **environ;
 
-/* Nothing of the keeper's is open here, and nothing of its environment. */
+/* Nothing of the keeper's is open here, and nothing of its environment; and it is limited. */
 static bool is_bare(void)
 {
+    struct rlimit files = {0, 0};
+    struct rlimit core = {1, 1};
+
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    (void)getrlimit(RLIMIT_CORE, &core);
     for (int descriptor = KEEPER_SOCKET + 1; descriptor < 1024; descriptor++) {
         if (fcntl(descriptor, F_GETFD) >= 0)
             return false;
     }
-    return environ[0] == NULL && fcntl(KEEPER_SOCKET, F_GETFD) == 0;
+    return files.rlim_max == 256 && core.rlim_max == 0 && getsid(0) == getpid() && environ[0] == NULL && fcntl(KEEPER_SOCKET, F_GETFD) == 0;
 }
 
 int stub_worker(enum stub_worker kind)
