@@ -394,6 +394,8 @@ if [ -d "$work/15m" ]; then
     kill -KILL $pid
     wait $pid 2>/dev/null
     cp -r "$work/15m" "$work/15m-elsewhere"
+    $exec model random --preset 15m --out "$work/15m-other" --seed 4 >/dev/null
+    refuses "api: a base keeps its weights" 1 "base little has other weights" $exec control --base "little=$work/15m-other"
     refuses "api: a base stays where it was" 1 "base little lies in" $exec control --base "little=$work/15m-elsewhere"
     : >"$work/control"
     $exec control --listen 127.0.0.1:0 --base "little=$work/15m" >"$work/control" 2>>"$work/api-log" &

@@ -100,6 +100,15 @@ void rig_key(struct rig *rig, const char *tenant, const char *role, int64_t expi
     close_rows(metadata, &folder);
 }
 
+void rig_fill(struct rig *rig, void (*fill)(const struct rig *rig, struct metadata *metadata))
+{
+    struct control_folder folder;
+    struct metadata *metadata = open_rows(rig, &folder);
+
+    fill(rig, metadata);
+    close_rows(metadata, &folder);
+}
+
 void rig_revoke(struct rig *rig, const char *key)
 {
     struct control_folder folder;

@@ -40,6 +40,8 @@ bool rig_was_killed(void); /* and no kill comes any more */
 void rig_reap(struct rig *rig);
 /* A key of a role; tenant NULL: the platform's. While nothing runs. */
 void rig_key(struct rig *rig, const char *tenant, const char *role, int64_t expires_at_ms, char ret_key[META_KEY_TEXT_BYTES]);
+/* Writes rows; the same. */
+void rig_fill(struct rig *rig, void (*fill)(const struct rig *rig, struct metadata *metadata));
 void rig_revoke(struct rig *rig, const char *key);
 /* Files in a folder below the state's, in all its folders. */
 uint32_t rig_files_below(const struct rig *rig, const char *folder);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "control/api/api.h"
 #include "rig.h"
 
 static struct rig rig;
@@ -296,6 +297,46 @@ static void it_tells_of_itself_and_ends_when_told(void **context)
     assert_int_equal(rig_stop(&rig), 0);
 }
 
+static void await_transfers(int count)
+{
+    char line[64];
+
+    snprintf(line, sizeof(line), "\nberth_api_transfers %d\n", count);
+    for (int i = 0; i < 100; i++) {
+        client_ask(&rig, "", "GET /metrics", "", &answer);
+        if (strstr(answer.body, line) != NULL)
+            return;
+        usleep(50000);
+    }
+    fail_msg("never%s", line);
+}
+
+static void a_tenant_takes_no_more_than_its_share_of_places(void **context)
+{
+    int open[API_TENANT_TRANSFERS_MAX];
+    char head[1024];
+
+    (void)context;
+    snprintf(head, sizeof(head), "POST /v1/files HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Type: multipart/form-data; "
+             "boundary=b\r\nContent-Length: 1000\r\n\r\n" FILE_PART "x", rig.key);
+    for (int i = 0; i < API_TENANT_TRANSFERS_MAX; i++) {
+        open[i] = client_connect(&rig);
+        client_send(open[i], head, strlen(head));
+    }
+    await_transfers(API_TENANT_TRANSFERS_MAX);
+    client_upload(&rig, rig.key, "", "a", "content", 7, &answer);
+    assert_int_equal(answer.status, 429);
+    assert_non_null(strstr(answer.text, "retry-after-ms: "));
+    client_upload(&rig, rig.other_key, "", "a", "content", 7, &answer);
+    assert_int_equal(answer.status, 200);
+    for (int i = 0; i < API_TENANT_TRANSFERS_MAX; i++)
+        close(open[i]);
+    await_transfers(0);
+    client_upload(&rig, rig.key, "", "a", "content", 7, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(rig_files_below(&rig, "store/objects"), 2);
+}
+
 /* A download whose reader has stopped, and an upload whose sender has. */
 static void a_stop_ends_what_hangs(void **context)
 {
@@ -334,6 +375,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_upload_that_is_cut_leaves_nothing, begin_and_start, end),
         cmocka_unit_test_setup_teardown(nothing_of_a_tenants_words_is_kept_in_the_clear, begin_and_start, end),
         cmocka_unit_test_setup_teardown(it_tells_of_itself_and_ends_when_told, begin_and_start, end),
+        cmocka_unit_test_setup_teardown(a_tenant_takes_no_more_than_its_share_of_places, begin_and_start, end),
         cmocka_unit_test_setup_teardown(a_stop_ends_what_hangs, begin_and_start, end),
     };
 
