@@ -13,12 +13,28 @@
 #include "host/verbs.h"
 
 #define ANSWER_S 30
+#define START_S 3
 
 const char *admin_state_folder(void)
 {
     const char *state = getenv("BERTH_STATE");
 
     return state != NULL && state[0] != '\0' ? state : "berth-state";
+}
+
+/* A control plane that was started a line before isn't there at once. */
+static bool connect_soon(int fd, const struct sockaddr_un *address)
+{
+    const struct timespec pause = {.tv_nsec = 50 * NS_PER_MS};
+
+    for (int tries = 0; tries < START_S * 20; tries++) {
+        if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0)
+            return true;
+        if (errno != ENOENT && errno != ECONNREFUSED)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return false;
 }
 
 /* -1: said on stderr. */
@@ -34,7 +50,7 @@ static int connect_to(const char *verb, const char *state)
         return -1;
     }
     fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
+    if (fd >= 0 && connect_soon(fd, &address)) {
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
         return fd;
     }
