@@ -25,10 +25,12 @@ count() { # log, exit code, name
 for mode in "$@"; do
     echo "== units, $mode"
     programs=$(find "build/$mode/tests" -type f -name 'test_*' -perm -u+x ! -name '*.o' ! -name '*.d' | sort)
-    # Two at a time; each program's output is kept apart.
+    # Two at a time; each program's output is kept apart. One that hangs has failed.
     echo "$programs" | xargs -P "$(nproc)" -I{} sh -c \
-        'log="$1/$(echo "$2" | tr / _)"; "$2" >"$log.log" 2>&1; echo $? >"$log.rc"
-         times | awk -v name="$2" "NR == 2 { split(\$1, u, /[ms]/); split(\$2, s, /[ms]/); print 60 * (u[1] + s[1]) + u[2] + s[2], name }" >"$log.cpu"
+        'log="$1/$(echo "$2" | tr / _)"; timeout -k 5 600 "$2" >"$log.log" 2>&1; echo $? >"$log.rc"
+         times >"$log.times" # not in a pipe: the shell there has no children yet
+         awk -v name="$2" "NR == 2 { split(\$1, u, /[ms]/); split(\$2, s, /[ms]/); print 60 * (u[1] + s[1]) + u[2] + s[2], name }" "$log.times" \
+             >"$log.cpu"
         ' sh "$logs" {}
     cat "$logs"/*.cpu | sort -rn | head -n 8 | awk '{ printf "  %4.0f s of processor time: %s\n", $1, $2 }'
     rm -f "$logs"/*.cpu
