@@ -36,7 +36,7 @@ for mode in "$@"; do
     rm -f "$logs"/*.cpu
     for program in $programs; do
         log="$logs/$(echo "$program" | tr / _)"
-        count "$log.log" "$(cat "$log.rc")" "$program"
+        count "$log.log" "$(cat "$log.rc" 2>/dev/null || echo 137)" "$program"
     done
 done
 
