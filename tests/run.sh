@@ -25,8 +25,8 @@ count() { # log, exit code, name
 for mode in "$@"; do
     echo "== units, $mode"
     programs=$(find "build/$mode/tests" -type f -name 'test_*' -perm -u+x ! -name '*.o' ! -name '*.d' | sort)
-    # Two at a time; each program's output is kept apart. One that hangs has failed.
-    echo "$programs" | xargs -P "$(nproc)" -I{} sh -c \
+    # One more at a time than there are cores, for some wait; each program's output is kept apart. One that hangs has failed.
+    echo "$programs" | xargs -P "$(($(nproc) + 1))" -I{} sh -c \
         'log="$1/$(echo "$2" | tr / _)"; timeout -k 5 600 "$2" >"$log.log" 2>&1; echo $? >"$log.rc"
          times >"$log.times" # not in a pipe: the shell there has no children yet
          awk -v name="$2" "NR == 2 { split(\$1, u, /[ms]/); split(\$2, s, /[ms]/); print 60 * (u[1] + s[1]) + u[2] + s[2], name }" "$log.times" \
