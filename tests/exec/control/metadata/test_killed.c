@@ -98,6 +98,8 @@ static int64_t run_child(const struct world *world, int64_t from, int64_t count,
     return told;
 }
 
+#define SUMS 5000
+
 /* Everything up to `told` is there once; at most the next is there as well, whole. Returns the last that is there. */
 static int64_t check_acts(struct world *world, int64_t told)
 {
@@ -106,6 +108,7 @@ static int64_t check_acts(struct world *world, int64_t told)
     struct meta_audit *entries;
     int64_t nano = 0;
     int64_t there = told;
+    int64_t summed = 0;
     uint32_t count;
     bool more;
 
@@ -129,10 +132,14 @@ static int64_t check_acts(struct world *world, int64_t told)
     }
     OK(world, meta_charge_sum(metadata, world->acme.id, &nano, &world->refusal));
     assert_int_equal(nano, 10 * there);
-    OK(world, meta_usage_sums(metadata, world->acme.id, 0, INT64_MAX, 10000, &world->results, &sums, &count, &more, &world->refusal));
-    assert_int_equal(count, there);
-    for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(sums[i].records, 1);
+    /* An act's hour is its number; a fast machine makes more acts than one list holds. */
+    for (int64_t hour = 0; hour == 0 || hour <= there; hour += SUMS) {
+        OK(world, meta_usage_sums(metadata, world->acme.id, hour, hour + SUMS, SUMS, &world->results, &sums, &count, &more, &world->refusal));
+        for (uint32_t i = 0; i < count; i++)
+            assert_int_equal(sums[i].records, 1);
+        summed += count;
+    }
+    assert_int_equal(summed, there);
     OK(world, meta_audit_verify(metadata, NULL, &world->refusal));
     OK(world, meta_audit_list(metadata, NULL, INT64_MAX, 1, &world->results, &entries, &count, &more, &world->refusal));
     assert_int_equal(count > 0 ? entries[0].n : 0, there);
