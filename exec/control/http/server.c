@@ -276,8 +276,7 @@ void http_stop(struct http_server *server, uint32_t within_ms)
     if (atomic_exchange(&server->stopping, true))
         return;
     MHD_quiesce_daemon(server->daemon);
-    close(server->listener);
-    server->listener = -1;
+    shutdown(server->listener, SHUT_RDWR); /* refuses; it is closed when libmicrohttpd's thread, which may still hold it, has ended */
     http_cut_all(server, true);
     if (!wait_for_none(server, &server->requests_open, within_ms)) {
         http_say_farewell(server);
