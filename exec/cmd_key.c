@@ -117,17 +117,6 @@ static int run(const struct key_command *command)
     return EXIT_USAGE;
 }
 
-static bool read_days(const char *value, int64_t *ret_days)
-{
-    char *end;
-    const long days = strtol(value, &end, 10);
-
-    if (value[0] < '0' || value[0] > '9' || *end != '\0' || days < 1 || days > 36500)
-        return false;
-    *ret_days = days;
-    return true;
-}
-
 int cmd_key(int argc, char **argv)
 {
     struct options options = {.command = "berth-exec key", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
@@ -142,10 +131,8 @@ int cmd_key(int argc, char **argv)
             command.role = value;
             break;
         case OPTION_days:
-            if (!read_days(value, &command.days)) {
-                options_complain(&options, OPTION_days, value, "a whole number from 1 to 36500");
+            if (!options_whole(&options, OPTION_days, value, 1, 36500, &command.days))
                 return EXIT_USAGE;
-            }
             break;
         case OPTION_platform:
             command.platform = true;

@@ -233,19 +233,6 @@ static void print_help(void)
     puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage, 130 stopped by Ctrl-C.");
 }
 
-static bool take_number(const struct options *options, uint32_t option, const char *value, int64_t least, int64_t most, int64_t *ret)
-{
-    char *end;
-    const long long number = strtoll(value, &end, 10);
-
-    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && number >= least && number <= most) {
-        *ret = number;
-        return true;
-    }
-    options_complain(options, option, value, "not a whole number in range");
-    return false;
-}
-
 int cmd_model_create_tiny(int argc, char **argv)
 {
     struct create create = {.steps = 750, .threads = worker_threads_here()};
@@ -264,11 +251,11 @@ int cmd_model_create_tiny(int argc, char **argv)
         if (option == OPTION_out)
             create.out = value;
         else if (option == OPTION_seed)
-            fine = take_number(&options, OPTION_seed, value, 0, INT64_MAX, &seed);
+            fine = options_whole(&options, OPTION_seed, value, 0, INT64_MAX, &seed);
         else if (option == OPTION_steps)
-            fine = take_number(&options, OPTION_steps, value, 1, 100000, &create.steps);
+            fine = options_whole(&options, OPTION_steps, value, 1, 100000, &create.steps);
         else if (option == OPTION_threads)
-            fine = take_number(&options, OPTION_threads, value, 1, 256, &create.threads);
+            fine = options_whole(&options, OPTION_threads, value, 1, 256, &create.threads);
         else
             fine = false;
     }

@@ -54,19 +54,6 @@ static void print_help(void)
     puts("\nExit codes: 0 done, 1 it could not be done, 2 wrong usage, 130 stopped by Ctrl-C.");
 }
 
-static bool read_number(const char *text, int64_t least, int64_t most, int64_t *ret_number)
-{
-    char *end;
-    long long number;
-
-    errno = 0;
-    number = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || number < least || number > most)
-        return false;
-    *ret_number = number;
-    return true;
-}
-
 static bool read_dtype(const char *text, enum dtype *ret_dtype)
 {
     static const char *const names[DTYPE_COUNT] = {[DTYPE_F32] = "f32", [DTYPE_F16] = "f16", [DTYPE_BF16] = "bf16"};
@@ -133,8 +120,8 @@ static bool take(struct options *options, int option, const char *value, struct 
         wish->out = value;
         return true;
     case OPTION_seed:
-        if (!read_number(value, 0, INT64_MAX, &number))
-            break;
+        if (!options_whole(options, OPTION_seed, value, 0, INT64_MAX, &number))
+            return false;
         wish->seed = (uint64_t)number;
         return true;
     case OPTION_dtype:
@@ -143,22 +130,15 @@ static bool take(struct options *options, int option, const char *value, struct 
         options_complain(options, OPTION_dtype, value, "must be bf16, f32 or f16");
         return false;
     case OPTION_adapters:
-        if (read_number(value, 0, ADAPTERS_MAX, &wish->adapters))
-            return true;
-        break;
+        return options_whole(options, OPTION_adapters, value, 0, ADAPTERS_MAX, &wish->adapters);
     case OPTION_rank:
-        if (read_number(value, 1, LORA_RANK_MAX, &wish->rank))
-            return true;
-        break;
+        return options_whole(options, OPTION_rank, value, 1, LORA_RANK_MAX, &wish->rank);
     case OPTION_OPERAND:
         fprintf(stderr, "berth-exec model random: takes no operand (%s)\n", value);
         return false;
     default:
         return false;
     }
-    options_complain(options, (uint32_t)option, value, option == OPTION_rank ? "must be a whole number from 1 to 256"
-                                                                            : "must be a whole number >= 0");
-    return false;
 }
 
 int cmd_model_random(int argc, char **argv)

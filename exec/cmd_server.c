@@ -79,15 +79,12 @@ static int run(struct worker_config *config, const char *adapters, const char *s
 
 static int read_max(const struct options *options, uint32_t option, const char *value, uint32_t *ret_max)
 {
-    char *end;
-    unsigned long max = strtoul(value, &end, 10);
+    int64_t max;
 
-    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && max >= 1 && max <= 100000) {
-        *ret_max = (uint32_t)max;
-        return EXIT_OK;
-    }
-    options_complain(options, option, value, "a whole number from 1 to 100000");
-    return EXIT_USAGE;
+    if (!options_whole(options, option, value, 1, 100000, &max))
+        return EXIT_USAGE;
+    *ret_max = (uint32_t)max;
+    return EXIT_OK;
 }
 
 int cmd_server(int argc, char **argv)

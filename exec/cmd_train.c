@@ -1,7 +1,6 @@
 /* berth-exec train: an adapter learned from data, or the trainer held to a recorded run. */
 #include "cmd_train.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,30 +84,12 @@ static void print_help(void)
 
 static int take_whole(const struct line *line, uint32_t option, const char *value, int64_t least, int64_t most, int64_t *ret)
 {
-    char why[80];
-    char *end;
-    const long long number = strtoll(value, &end, 10);
-
-    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && number >= least && number <= most) {
-        *ret = number;
-        return EXIT_OK;
-    }
-    snprintf(why, sizeof(why), "a whole number from %lld to %lld", (long long)least, (long long)most);
-    options_complain(&line->options, option, value, why);
-    return EXIT_USAGE;
+    return options_whole(&line->options, option, value, least, most, ret) ? EXIT_OK : EXIT_USAGE;
 }
 
 static int take_real(const struct line *line, uint32_t option, const char *value, bool may_be_zero, double *ret)
 {
-    char *end;
-    const double number = strtod(value, &end);
-
-    if (value[0] != '\0' && *end == '\0' && isfinite(number) && (number > 0 || (may_be_zero && number >= 0))) {
-        *ret = number;
-        return EXIT_OK;
-    }
-    options_complain(&line->options, option, value, may_be_zero ? "a number, 0 or more" : "a number above 0");
-    return EXIT_USAGE;
+    return options_real(&line->options, option, value, may_be_zero, ret) ? EXIT_OK : EXIT_USAGE;
 }
 
 static int wrong(const struct line *line, uint32_t option, const char *value, const char *why)

@@ -1,7 +1,6 @@
 /* berth-exec validate: what is wrong with a file of examples, before anything is trained on it. */
 #include <fcntl.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -83,30 +82,12 @@ static void print_help(FILE *out)
 
 static int take_whole(const struct arguments *arguments, uint32_t option, const char *value, int64_t least, int64_t most, int64_t *ret)
 {
-    char why[80];
-    char *end;
-    const long long number = strtoll(value, &end, 10);
-
-    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && number >= least && number <= most) {
-        *ret = number;
-        return EXIT_OK;
-    }
-    snprintf(why, sizeof(why), "a whole number from %lld to %lld", (long long)least, (long long)most);
-    options_complain(&arguments->options, option, value, why);
-    return EXIT_USAGE;
+    return options_whole(&arguments->options, option, value, least, most, ret) ? EXIT_OK : EXIT_USAGE;
 }
 
 static int take_real(const struct arguments *arguments, uint32_t option, const char *value, double *ret)
 {
-    char *end;
-    const double number = strtod(value, &end);
-
-    if (value[0] != '\0' && *end == '\0' && isfinite(number) && number > 0) {
-        *ret = number;
-        return EXIT_OK;
-    }
-    options_complain(&arguments->options, option, value, "a number above 0");
-    return EXIT_USAGE;
+    return options_real(&arguments->options, option, value, false, ret) ? EXIT_OK : EXIT_USAGE;
 }
 
 static int take_method(struct arguments *arguments, uint32_t option, const char *value)

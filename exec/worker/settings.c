@@ -13,43 +13,24 @@ uint32_t worker_threads_here(void)
     return count < 1 ? 1 : count > 256 ? 256 : (uint32_t)count;
 }
 
-static enum status read_count(const struct options *options, uint32_t option, const char *value, uint64_t least, uint64_t most,
-                              uint64_t *ret_count)
-{
-    char *end;
-    unsigned long long count = strtoull(value, &end, 10);
-
-    if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && count >= least && count <= most) {
-        *ret_count = count;
-        return STATUS_OK;
-    }
-    {
-        char why[80];
-
-        snprintf(why, sizeof(why), "a whole number from %llu to %llu", (unsigned long long)least, (unsigned long long)most);
-        options_complain(options, option, value, why);
-    }
-    return STATUS_INVALID;
-}
-
 static enum status read_u32(const struct options *options, uint32_t option, const char *value, uint32_t most, uint32_t *ret)
 {
-    uint64_t count = 0;
-    enum status status = read_count(options, option, value, 1, most, &count);
+    int64_t count;
 
-    if (status == STATUS_OK)
-        *ret = (uint32_t)count;
-    return status;
+    if (!options_whole(options, option, value, 1, most, &count))
+        return STATUS_INVALID;
+    *ret = (uint32_t)count;
+    return STATUS_OK;
 }
 
 static enum status read_mb(const struct options *options, uint32_t option, const char *value, uint64_t *ret_bytes)
 {
-    uint64_t count = 0;
-    enum status status = read_count(options, option, value, 1, 16000000, &count);
+    int64_t count;
 
-    if (status == STATUS_OK)
-        *ret_bytes = count * 1000000;
-    return status;
+    if (!options_whole(options, option, value, 1, 16000000, &count))
+        return STATUS_INVALID;
+    *ret_bytes = (uint64_t)count * 1000000;
+    return STATUS_OK;
 }
 
 static enum status read_mode(struct worker_config *config, const struct options *options, uint32_t option, const char *value)

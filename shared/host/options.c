@@ -1,5 +1,9 @@
 #include "host/options.h"
 
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
 #include "host/words.h"
 
 #define SPELLED_MAX 64
@@ -42,6 +46,36 @@ void options_complain(const struct options *options, uint32_t option, const char
     check(option < options->count);
     fprintf(options->errors, "%s: %s%s%s: %s\n", options->command, spell(&options->table[option], spelled),
             value != NULL ? " " : "", value != NULL ? value : "", why);
+}
+
+bool options_whole(const struct options *options, uint32_t option, const char *value, int64_t least, int64_t most, int64_t *ret)
+{
+    char why[80];
+    char *end;
+    long long number;
+
+    errno = 0; /* a number too large comes back as the largest */
+    number = strtoll(value, &end, 10);
+    if (errno == 0 && value[0] >= '0' && value[0] <= '9' && *end == '\0' && number >= least && number <= most) {
+        *ret = number;
+        return true;
+    }
+    snprintf(why, sizeof(why), "a whole number from %lld to %lld", (long long)least, (long long)most);
+    options_complain(options, option, value, why);
+    return false;
+}
+
+bool options_real(const struct options *options, uint32_t option, const char *value, bool may_be_zero, double *ret)
+{
+    char *end;
+    const double number = strtod(value, &end);
+
+    if (value[0] != '\0' && *end == '\0' && isfinite(number) && (number > 0 || (may_be_zero && number >= 0))) {
+        *ret = number;
+        return true;
+    }
+    options_complain(options, option, value, may_be_zero ? "a number, 0 or more" : "a number above 0");
+    return false;
 }
 
 static int unknown(const struct options *options, const char *text, size_t length)

@@ -32,6 +32,10 @@ int options_next(struct options *options, const char **ret_value);
 
 /* "berth-sim VERB: --name VALUE: why", as the command is called. */
 void options_complain(const struct options *options, uint32_t option, const char *value, const char *why);
+/* A number that the value is, from `least` to `most`; false: options_complain() has said what it should be. */
+bool options_whole(const struct options *options, uint32_t option, const char *value, int64_t least, int64_t most, int64_t *ret);
+/* Likewise: above 0, or 0 where it may be; finite. */
+bool options_real(const struct options *options, uint32_t option, const char *value, bool may_be_zero, double *ret);
 /* The table for a person, a line an option. */
 void options_print(FILE *out, const struct option *table, uint32_t count);
 

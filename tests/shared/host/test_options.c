@@ -93,6 +93,53 @@ static void table_is_printed_in_columns(void **state)
                               "  --help               this text\n");
 }
 
+static bool whole(const char *value, int64_t least, int64_t most, int64_t *ret)
+{
+    struct options options = {.command = "berth-sim try", .table = table, .count = ARRAY_COUNT(table)};
+    bool taken;
+
+    memset(said, 0, sizeof(said));
+    options.errors = fmemopen(said, sizeof(said), "w");
+    taken = options_whole(&options, 1, value, least, most, ret);
+    fclose(options.errors);
+    return taken;
+}
+
+static void whole_numbers_are_in_their_range(void **state)
+{
+    static const char *const wrong[] = {"", "-1", "+1", " 1", "1 ", "1.0", "1e3", "0x10", "101", "99999999999999999999", "nan"};
+    int64_t number = 7;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        assert_false(whole(wrong[i], 0, 100, &number));
+        assert_int_equal(number, 7);
+        assert_non_null(strstr(said, "a whole number from 0 to 100"));
+    }
+    assert_true(whole("100", 0, 100, &number));
+    assert_int_equal(number, 100);
+    assert_true(whole("9223372036854775807", 0, INT64_MAX, &number));
+    assert_int_equal(number, INT64_MAX);
+    assert_false(whole("9223372036854775808", 0, INT64_MAX, &number)); /* not the largest that there is */
+}
+
+static void numbers_are_finite_and_above_0(void **state)
+{
+    static const char *const wrong[] = {"", "-1", "1x", "nan", "inf", "1e999"};
+    struct options options = {.command = "berth-sim try", .table = table, .count = ARRAY_COUNT(table)};
+    double number = 7;
+
+    (void)state;
+    options.errors = fmemopen(said, sizeof(said), "w");
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++)
+        assert_false(options_real(&options, 1, wrong[i], true, &number));
+    assert_false(options_real(&options, 1, "0", false, &number));
+    assert_true(number == 7);
+    assert_true(options_real(&options, 1, "0", true, &number) && number == 0);
+    assert_true(options_real(&options, 1, "2.5e-1", false, &number) && number == 0.25);
+    fclose(options.errors);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +147,8 @@ int main(void)
         cmocka_unit_test(after_two_hyphens_everything_is_an_operand),
         cmocka_unit_test(help_has_a_short_form),
         cmocka_unit_test(what_is_wrong_is_said_with_what_is_near),
+        cmocka_unit_test(whole_numbers_are_in_their_range),
+        cmocka_unit_test(numbers_are_finite_and_above_0),
         cmocka_unit_test(table_is_printed_in_columns),
     };
 
