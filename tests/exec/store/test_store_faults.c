@@ -2,61 +2,15 @@
  * it, or the one that fails: the object is there whole or not at all, nothing else is left, and the count of bytes is right. The
  * linker leads the store's calls here (see Makefile). */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../faults.h"
 #include "../scratch.h"
 #include "store/store.h"
 #include "support.h"
 
-enum fault { FAULT_NONE, FAULT_KILL_BEFORE, FAULT_KILL_BEHIND, FAULT_ERROR };
-static enum fault fault;
-static int fault_error;
-static unsigned fault_at; /* the call that it comes to, from 1 */
-static unsigned calls;
-static char order[64]; /* the first letters of the calls since it was emptied */
-
-static bool comes_to(const char *name)
-{
-    size_t length = strlen(order);
-
-    if (length + 1 < sizeof(order))
-        order[length] = name[0];
-    if (fault == FAULT_NONE || ++calls != fault_at)
-        return false;
-    if (fault == FAULT_KILL_BEFORE)
-        kill(getpid(), SIGKILL);
-    return true;
-}
-
-static int end_call(bool hit, int result)
-{
-    if (hit && fault == FAULT_KILL_BEHIND)
-        kill(getpid(), SIGKILL);
-    return result;
-}
-
-static int failed(void)
-{
-    errno = fault_error;
-    return -1;
-}
-
-#define WRAP(name, arguments, values)                                                        \
-    int __real_##name arguments;                                                             \
-    int __wrap_##name arguments;                                                             \
-    int __wrap_##name arguments                                                              \
-    {                                                                                        \
-        const bool hit = comes_to(#name);                                                    \
-                                                                                             \
-        return hit && fault == FAULT_ERROR ? failed() : end_call(hit, __real_##name values); \
-    }
-WRAP(fsync, (int file), (file))
-WRAP(unlinkat, (int folder, const char *path, int flags), (folder, path, flags))
 WRAP(mkdirat, (int folder, const char *path, mode_t mode), (folder, path, mode))
 WRAP(linkat, (int from, const char *path, int to, const char *name, int flags), (from, path, to, name, flags))
 
@@ -73,22 +27,6 @@ int __wrap_openat(int folder, const char *path, int flags, ...)
         mode = (mode_t)va_arg(rest, int);
     va_end(rest);
     return hit && fault == FAULT_ERROR ? failed() : end_call(hit, __real_openat(folder, path, flags, mode));
-}
-
-ssize_t __real_write(int file, const void *data, size_t bytes);
-ssize_t __wrap_write(int file, const void *data, size_t bytes);
-ssize_t __wrap_write(int file, const void *data, size_t bytes)
-{
-    const bool hit = comes_to("write");
-    ssize_t done;
-
-    if (!hit)
-        return __real_write(file, data, bytes);
-    done = __real_write(file, data, bytes / 2); /* a full disk takes what it can */
-    if (fault == FAULT_ERROR)
-        return failed();
-    end_call(hit, 0);
-    return done;
 }
 
 static struct scratch scratch;
@@ -147,7 +85,7 @@ static enum status act_with_fault(struct store *store, store_act *does, enum fau
         fault = kind;
         status = does(store, &refusal);
         fault = FAULT_NONE;
-        *ret_hit = calls >= at;
+        *ret_hit = calls >= (int64_t)at;
         if (status != STATUS_OK && strstr(refusal.text, code == ENOSPC ? "disk is full" : "Input/output error") == NULL)
             fail_msg("call %u: the reason is not said: %s", at, refusal.text);
         return status;

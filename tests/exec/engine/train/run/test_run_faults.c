@@ -1,63 +1,17 @@
 /* A run that is killed at every system call that writes, before and after it, ends in the bytes of one that was not; a call that fails ends
  * it with the reason, and it goes on when the cause has gone. The linker leads the engine's calls here (see Makefile). */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../../faults.h"
 #include "rig.h"
 
 #define CALLS_MAX 1000
 
-/* What happens at a call: it dies before, dies in the middle (half a write is written, all else is done), fails. */
-enum fault { FAULT_NONE, FAULT_KILL_BEFORE, FAULT_KILL_BEHIND, FAULT_ERROR, FAULT_SHORT };
-static enum fault fault;
-static int fault_error;
-static int64_t fault_at;    /* the call that it comes to, from 1 */
-static int64_t calls;
-static const char *fault_in; /* the call that it came to */
-
-/* Whether this call is the one. */
-static bool comes_to(const char *name)
-{
-    if (fault == FAULT_NONE || ++calls != fault_at)
-        return false;
-    fault_in = name;
-    if (fault == FAULT_KILL_BEFORE)
-        kill(getpid(), SIGKILL);
-    return true;
-}
-
-static int end(bool hit, int result)
-{
-    if (hit && fault == FAULT_KILL_BEHIND)
-        kill(getpid(), SIGKILL);
-    return result;
-}
-
-static int failed(void)
-{
-    errno = fault_error;
-    return -1;
-}
-
-#define WRAP(name, arguments, values)                         \
-    int __real_##name arguments;                              \
-    int __wrap_##name arguments;                              \
-    int __wrap_##name arguments                               \
-    {                                                         \
-        const bool hit = comes_to(#name);                     \
-                                                              \
-        return hit && fault == FAULT_ERROR ? failed() : end(hit, __real_##name values); \
-    }
-WRAP(fsync, (int file), (file))
 WRAP(rename, (const char *from, const char *to), (from, to))
 WRAP(unlink, (const char *path), (path))
-WRAP(unlinkat, (int folder, const char *path, int flags), (folder, path, flags))
 WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(chmod, (const char *path, mode_t mode), (path, mode))
 WRAP(rmdir, (const char *path), (path))
@@ -70,7 +24,7 @@ int __wrap_close(int file)
     const bool hit = comes_to("close");
     const int result = __real_close(file);
 
-    return hit && fault == FAULT_ERROR ? failed() : end(hit, result);
+    return hit && fault == FAULT_ERROR ? failed() : end_call(hit, result);
 }
 
 char *__real_mkdtemp(char *name);
@@ -85,7 +39,7 @@ char *__wrap_mkdtemp(char *name)
         return NULL;
     }
     made = __real_mkdtemp(name);
-    end(hit, 0);
+    end_call(hit, 0);
     return made;
 }
 
@@ -101,25 +55,7 @@ int __wrap_open(const char *path, int flags, ...)
     if ((flags & O_CREAT) != 0)
         mode = (mode_t)va_arg(rest, int);
     va_end(rest);
-    return hit && fault == FAULT_ERROR ? failed() : end(hit, __real_open(path, flags, mode));
-}
-
-ssize_t __real_write(int file, const void *data, size_t bytes);
-ssize_t __wrap_write(int file, const void *data, size_t bytes);
-ssize_t __wrap_write(int file, const void *data, size_t bytes)
-{
-    const bool hit = comes_to("write");
-    ssize_t done;
-
-    if (!hit)
-        return __real_write(file, data, bytes);
-    done = __real_write(file, data, bytes / 2);
-    if (fault == FAULT_ERROR) /* a full disk takes what it can, and the next call fails: both in one here */
-        return failed();
-    end(hit, 0);
-    if (bytes / 2 == 0)
-        done = __real_write(file, data, bytes);
-    return done;
+    return hit && fault == FAULT_ERROR ? failed() : end_call(hit, __real_open(path, flags, mode));
 }
 
 /* --- runs ------------------------------------------------------------------------------------------------------------------- */
