@@ -1,0 +1,50 @@
+/* What takes time in the life of files and jobs: one thread with a connection to the metadata, the vault and the store. It moves jobs
+ * through their states, makes the objects that workers read and write, starts validators and trainers through the core, commits what they
+ * say, and answers the core's fetches. The database is the truth: whatever it is told, it reads the row again, and each act may be
+ * killed and done anew. */
+#ifndef DRIVER_DRIVER_H
+#define DRIVER_DRIVER_H
+
+#include "control/core/core.h"
+#include "crypto/vault.h"
+#include "store/store.h"
+
+struct driver;
+
+struct driver_config {
+    struct meta_options metadata;   /* for a connection of its own; its key is not kept */
+    struct meta_writer *writer;     /* what follows outlives the driver */
+    struct vault *vault;
+    struct store *store;
+    const struct core_base *bases;
+    uint32_t bases_count;
+    uint32_t devices;
+    bool gate_off;                  /* what was trained may answer without evaluation */
+    void (*log)(void *context, const char *line);
+    void *log_context;
+};
+/* It listens (driver_hears() may be called) and does nothing yet. */
+enum status driver_open(const struct driver_config *config, struct driver **ret_driver, struct refusal *refusal);
+/* core_config.hears; `context` is the driver. */
+core_hears driver_hears;
+/* The core is there: it is told what the database holds, then all goes on. */
+enum status driver_start(struct driver *driver, struct core *core, struct refusal *refusal);
+/* Ends after the act in hand; the core must still be there. */
+void driver_stop(struct driver *driver);
+void driver_close(struct driver *driver); /* NULL is fine */
+
+/* From any thread, after the commit: look at this row again. Never refused: what does not fit is found by a look at all rows. */
+void driver_file_changed(struct driver *driver, const char *tenant, const char *file);
+void driver_job_changed(struct driver *driver, const char *tenant, const char *job);
+void driver_tenant_changed(struct driver *driver, const char *tenant);
+
+/* Beside the row; false: nothing is known (any more). */
+struct driver_job {
+    uint32_t queue_position;        /* from 1; 0: it does not wait */
+    int64_t estimated_finish_at_ms; /* META_NONE: not known */
+    int64_t step;
+    int64_t steps;
+};
+bool driver_job_view(struct driver *driver, const char *job, struct driver_job *ret_view);
+
+#endif
