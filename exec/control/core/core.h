@@ -122,6 +122,7 @@ enum status core_launch(struct core *core, const struct core_launch *launch);
 /* As wire_say(); descriptors are the core's from STATUS_OK on. To one that is gone: nothing. */
 enum status core_say(struct core *core, uint64_t worker, enum wire_kind kind, const void *body, const int *descriptors,
                      uint32_t descriptors_count);
+/* It is on disk, and the row says so: meta_worker_ack(). */
 enum status core_commit(struct core *core, uint64_t worker, uint64_t seq);
 enum status core_end(struct core *core, uint64_t worker, bool at_once);
 enum status core_forget(struct core *core, uint64_t worker);

@@ -104,6 +104,12 @@ enum status meta_worker_for_file(struct metadata *metadata, const struct meta_wo
 enum status meta_worker_add(struct metadata *metadata, const struct meta_worker_new *worker, int64_t now_ms, struct refusal *refusal);
 /* Reaped, or its lease and margin are over: once. `how`: a code. */
 enum status meta_worker_ended(struct metadata *metadata, const char *id, const char *how, int64_t now_ms, struct refusal *refusal);
+/* Its row, ended or not. */
+enum status meta_worker_get(struct metadata *metadata, const char *id, struct meta_results *results, struct meta_worker *ret_worker,
+                            struct refusal *refusal);
+/* All that it must tell is on disk up to this number, or a higher one from before: in the transaction that puts it there, and before it is
+ * told so. STATUS_NOT_FOUND: no such worker. */
+enum status meta_worker_ack(struct metadata *metadata, const char *id, int64_t seq, struct refusal *refusal);
 /* Those that live, in order of ids; `after`: an id, "" at first. */
 enum status meta_worker_list(struct metadata *metadata, const char *after, uint32_t limit, struct meta_results *results,
                              struct meta_worker **ret_workers, uint32_t *ret_count, bool *ret_more, struct refusal *refusal);

@@ -69,6 +69,19 @@ enum status meta_worker_ended(struct metadata *metadata, const char *id, const c
                       VALUES(AS_TEXT(id), AS_INT(now_ms), AS_TEXT(how)), STATUS_CONFLICT, "the worker has ended already", refusal);
 }
 
+enum status meta_worker_get(struct metadata *metadata, const char *id, struct meta_results *results, struct meta_worker *ret_worker,
+                            struct refusal *refusal)
+{
+    return sql_row(metadata, SELECT(META_WORKER_FIELDS) "FROM worker WHERE id = $1", VALUES(AS_TEXT(id)), &worker_rows, results,
+                   ret_worker, refusal);
+}
+
+enum status meta_worker_ack(struct metadata *metadata, const char *id, int64_t seq, struct refusal *refusal)
+{
+    return sql_change(metadata, "UPDATE worker SET acked_seq = CASE WHEN acked_seq < $2 THEN $2 ELSE acked_seq END WHERE id = $1",
+                      VALUES(AS_TEXT(id), AS_INT(seq)), STATUS_NOT_FOUND, "no such worker", refusal);
+}
+
 enum status meta_worker_list(struct metadata *metadata, const char *after, uint32_t limit, struct meta_results *results,
                              struct meta_worker **ret_workers, uint32_t *ret_count, bool *ret_more, struct refusal *refusal)
 {

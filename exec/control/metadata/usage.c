@@ -1,5 +1,6 @@
 #include "control/metadata/usage.h"
 
+#include "control/metadata/job.h"
 #include "control/metadata/sql.h"
 
 static const struct field sum_fields[] = {
@@ -19,10 +20,10 @@ static enum status add_usage(struct metadata *metadata, const char *worker, cons
     if (status == STATUS_NOT_FOUND)
         return refuse(refusal, STATUS_INVALID, "no such worker");
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        if (i > 0 && records[i].seq <= records[i - 1].seq)
+            return refuse(refusal, STATUS_INVALID, "usage records are not in the order of their numbers");
         if (records[i].seq <= *acked)
             continue;
-        if (records[i].seq != *acked + 1)
-            return refuse(refusal, STATUS_INVALID, "a usage record is missing before this one");
         status = sql_run(metadata,
                          "INSERT INTO usage (worker, seq, tenant, model, hour, tokens_in, tokens_out) VALUES"
                          " ($1, $2, $3, $4, $5, $6, $7)",
@@ -30,10 +31,7 @@ static enum status add_usage(struct metadata *metadata, const char *worker, cons
                                 AS_INT(records[i].hour), AS_INT(records[i].tokens_in), AS_INT(records[i].tokens_out)), NULL, refusal);
         *acked = records[i].seq;
     }
-    if (status == STATUS_OK)
-        status = sql_run(metadata, "UPDATE worker SET acked_seq = $2 WHERE id = $1", VALUES(AS_TEXT(worker), AS_INT(*acked)), NULL,
-                         refusal);
-    return status;
+    return status == STATUS_OK ? meta_worker_ack(metadata, worker, *acked, refusal) : status;
 }
 
 enum status meta_usage_add(struct metadata *metadata, const char *worker, const struct meta_usage *records, uint32_t count,

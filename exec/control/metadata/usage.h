@@ -1,20 +1,20 @@
-/* What was used and what it costs. A server numbers its usage records and keeps them until they are acked, which is after the commit;
- * so a record comes once or more, and counts once. */
+/* What was used and what it costs. A server numbers what it must tell and keeps it until it is acked, which is after the commit; so a
+ * usage record comes once or more, and counts once. */
 #ifndef METADATA_USAGE_H
 #define METADATA_USAGE_H
 
 #include "control/metadata/metadata.h"
 
 struct meta_usage {
-    int64_t seq; /* from 1, in order */
+    int64_t seq; /* its frame's: from 1, rising; other frames have the numbers between */
     const char *tenant;
     const char *model;
     int64_t hour; /* since 1970 */
     int64_t tokens_in;
     int64_t tokens_out;
 };
-/* All of them or none. `ret_acked`: everything up to it has been counted, and may be forgotten by the worker. STATUS_INVALID: a gap
- * between what was counted and what comes, or no such worker or tenant. */
+/* All of them or none: those up to the worker's acked_seq were counted before and are passed over. The worker's acked_seq becomes that of
+ * the last one, unless it was higher. STATUS_INVALID: numbers that don't rise, or no such worker or tenant. */
 enum status meta_usage_add(struct metadata *metadata, const char *worker, const struct meta_usage *records, uint32_t count,
                            int64_t *ret_acked, struct refusal *refusal);
 

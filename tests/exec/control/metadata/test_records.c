@@ -7,17 +7,21 @@
 
 /* --- usage ------------------------------------------------------------------------------------------------------------------ */
 
-/* A server that sends each record once or more, in batches that overlap, from where it was last acked or before. */
+/* A server that sends each record once or more, in batches that overlap, from where it was last acked or before; between them it says
+ * other things, which take numbers too. */
 static void a_usage_record_counts_once(void **state)
 {
     const uint64_t seed = test_seed(5);
     const struct meta_worker_new worker = {.id = "worker-s", .kind = "server", .placement = "{}"};
     struct meta_usage records[200];
     struct meta_usage_sum *sums;
+    struct meta_worker row;
     struct world world;
     uint64_t random = seed;
     int64_t in[2][3] = {{0}};
     int64_t acked = 0;
+    int64_t told_seq = 0;
+    uint32_t told = 0; /* records with numbers up to it */
     uint32_t count;
     bool more;
 
@@ -29,20 +33,30 @@ static void a_usage_record_counts_once(void **state)
         const uint64_t model = draw_below(&random, 2);
         const uint64_t hour = draw_below(&random, 3);
 
-        records[i] = (struct meta_usage){.seq = i + 1, .tenant = i % 5 == 0 ? world.other.id : world.acme.id,
+        records[i] = (struct meta_usage){.seq = 3 * i + 2, .tenant = i % 5 == 0 ? world.other.id : world.acme.id,
                                          .model = model == 0 ? "m0" : "m1", .hour = 100 + (int64_t)hour,
                                          .tokens_in = (int64_t)draw_below(&random, 1000), .tokens_out = 1};
         if (i % 5 != 0)
             in[model][hour] += records[i].tokens_in;
     }
-    while (acked < 200) {
-        const uint64_t from = draw_below(&random, (uint64_t)acked + 1);
+    while (told < 200) {
+        const uint64_t from = draw_below(&random, told + 1);
         const uint64_t many = min_u64(1 + draw_below(&random, 40), 200 - from);
 
         OK(&world, meta_usage_add(world.metadata, worker.id, &records[from], (uint32_t)many, &acked, &world.refusal));
-        if (acked < 200 && acked + 2 <= 200)
-            assert_int_equal(meta_usage_add(world.metadata, worker.id, &records[acked + 1], 1, &acked, &world.refusal), STATUS_INVALID);
+        told = max_u32(told, (uint32_t)(from + many));
+        told_seq = max_i64(told_seq, records[told - 1].seq);
+        assert_int_equal(acked, told_seq);
+        if (draw_below(&random, 2) == 0) { /* what was said after it is on disk too, and not what comes before */
+            told_seq = records[told - 1].seq + 1;
+            OK(&world, meta_worker_ack(world.metadata, worker.id, told_seq, &world.refusal));
+            OK(&world, meta_worker_ack(world.metadata, worker.id, told_seq - 1, &world.refusal));
+            OK(&world, meta_worker_get(world.metadata, worker.id, &world.results, &row, &world.refusal));
+            assert_int_equal(row.acked_seq, told_seq);
+        }
     }
+    acked = told_seq;
+    assert_int_equal(meta_worker_ack(world.metadata, "worker-none", 1, &world.refusal), STATUS_NOT_FOUND);
     OK(&world, meta_usage_sums(world.metadata, world.acme.id, 100, 103, 10, &world.results, &sums, &count, &more, &world.refusal));
     assert_int_equal(count, 6);
     for (uint32_t i = 0; i < 6; i++) {
@@ -54,13 +68,16 @@ static void a_usage_record_counts_once(void **state)
     OK(&world, meta_usage_sums(world.metadata, world.acme.id, 101, 102, 10, &world.results, &sums, &count, &more, &world.refusal));
     assert_int_equal(count, 2);
     /* All or none. */
-    records[0] = (struct meta_usage){.seq = 201, .tenant = world.acme.id, .model = "m0", .hour = 500, .tokens_in = 1, .tokens_out = 1};
-    records[1] = (struct meta_usage){.seq = 202, .tenant = "org-none", .model = "m0", .hour = 500, .tokens_in = 1, .tokens_out = 1};
+    records[0] = (struct meta_usage){.seq = 701, .tenant = world.acme.id, .model = "m0", .hour = 500, .tokens_in = 1, .tokens_out = 1};
+    records[1] = (struct meta_usage){.seq = 702, .tenant = "org-none", .model = "m0", .hour = 500, .tokens_in = 1, .tokens_out = 1};
     assert_int_equal(meta_usage_add(world.metadata, worker.id, records, 2, &acked, &world.refusal), STATUS_INVALID);
     records[1].tenant = world.acme.id;
     records[1].tokens_in = -1;
     assert_int_equal(meta_usage_add(world.metadata, worker.id, records, 2, &acked, &world.refusal), STATUS_INVALID);
-    assert_int_equal(acked, 200);
+    records[1].tokens_in = 1;
+    records[1].seq = 701;
+    assert_int_equal(meta_usage_add(world.metadata, worker.id, records, 2, &acked, &world.refusal), STATUS_INVALID);
+    assert_int_equal(acked, told_seq);
     OK(&world, meta_usage_sums(world.metadata, world.acme.id, 500, 501, 10, &world.results, &sums, &count, &more, &world.refusal));
     assert_int_equal(count, 0);
     assert_int_equal(meta_usage_add(world.metadata, "worker-none", records, 1, &acked, &world.refusal), STATUS_INVALID);
