@@ -5,6 +5,13 @@
  * Whose is what: model servers (start, drain, residency, requests, usage) are the loop's own. Validators and trainers are the driver's:
  * it has them launched, is told each of their frames, says what they are told, and commits.
  *
+ * A model server is told START, then LOAD of adapters and REQUESTs; ready, and after each WELCOME, it says INVENTORY with all adapters that
+ * it knows, wherever they lie (tier: enum tier). A LOAD has a generation of its own, which REQUEST, UNLOAD and UNLOADED name; an
+ * UNLOADED that nobody asked for is a load that failed, whose requests have been said DONE before. DONE.finish is STOP, LENGTH,
+ * CANCELLED or REFUSED of enum core_end_reason; of REFUSED, `text` says why and `code` is an enum status: FULL is BUSY here. A prompt
+ * that fills no frame comes as a descriptor of a sealed memory file: its ids, four bytes each, little-endian. USAGE comes before DONE.
+ * Drained, a server exits with code 0 when all that it has to tell is committed.
+ *
  * Calls come from any thread unless said otherwise and are queued: STATUS_FULL when the queue is (nothing was taken; a client is
  * answered 429), STATUS_END when the loop has ended. */
 #ifndef CORE_CORE_H
@@ -92,6 +99,7 @@ struct core_config {
     uint32_t requests_max;               /* under way at once; 0: 4096 */
     uint32_t queue_max;                  /* calls that wait for the loop; 0: 8192 */
     uint32_t server_requests_max;        /* under way at one server; 0: 256 */
+    uint32_t server_adapters_max;        /* known to one server: more, and the one not used for longest is UNLOADed; 0: 8192 */
     const char *journal;                 /* the fleet core's, a file that is made; NULL: none */
     core_hears *hears;
     void *hears_context;
