@@ -90,7 +90,8 @@ enum wire_class { WIRE_CLASS_MUST, WIRE_CLASS_LATEST, WIRE_CLASS_FLOW, WIRE_CLAS
 #define WIRE_BODY_usage(F, S) \
     F(S, U64, request, 0) F(S, U64, at_ms, 0) F(S, U32, prompt_tokens, 0) F(S, U32, output_tokens, 0) F(S, U64, compute_ns, 0) \
     F(S, REST, account, 0)
-#define WIRE_BODY_unloaded(F, S) F(S, BYTES, digest, 32) F(S, U64, generation, 0)
+/* code: 0: as it was told; otherwise an enum status: it could not be loaded. */
+#define WIRE_BODY_unloaded(F, S) F(S, BYTES, digest, 32) F(S, U64, generation, 0) F(S, U32, code, 0)
 /* best: of every token the likeliest ones, `best_each` of them. */
 #define WIRE_BODY_tokens(F, S) \
     F(S, U64, request, 0) F(S, U32, first_index, 0) F(S, U32, best_each, 0) F(S, LIST, tokens, WIRE_TOKEN_BYTES) \
@@ -104,8 +105,10 @@ enum wire_class { WIRE_CLASS_MUST, WIRE_CLASS_LATEST, WIRE_CLASS_FLOW, WIRE_CLAS
 #define WIRE_BODY_start(F, S) \
     F(S, U64, job, 0) F(S, U64, step, 0) F(S, BYTES, digest, 32) F(S, U64, generation, 0) F(S, LIST, grants, WIRE_GRANT_BYTES) \
     F(S, REST, settings, 0)
+/* `label`: the id of the tenant whose object it is, without a '\0'. */
 #define WIRE_BODY_load(F, S) \
-    F(S, BYTES, digest, 32) F(S, U64, generation, 0) F(S, U64, bytes, 0) F(S, U32, rank, 0) F(S, LIST, grants, WIRE_GRANT_BYTES)
+    F(S, BYTES, digest, 32) F(S, U64, generation, 0) F(S, U64, bytes, 0) F(S, U32, rank, 0) F(S, LIST, grants, WIRE_GRANT_BYTES) \
+    F(S, REST, label, 0)
 #define WIRE_BODY_unload(F, S) F(S, BYTES, digest, 32) F(S, U64, generation, 0)
 /* A digest of zeros: the base alone. A prompt that fills no frame comes as a descriptor, then `prompt` is empty. */
 #define WIRE_BODY_request(F, S) \
