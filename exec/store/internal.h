@@ -10,6 +10,9 @@
 struct store_kind {
     enum status (*put_begin)(struct store *store, const char *tenant, const char *object, uint64_t quota_bytes,
                              struct store_put **ret_put, struct refusal *refusal);
+    enum status (*put_lend)(struct store *store, const char *tenant, const char *object, uint64_t quota_bytes,
+                            struct store_put **ret_put, struct refusal *refusal);
+    void (*put_leave)(struct store_put *put);
     enum status (*put_write)(struct store_put *put, const void *bytes, size_t count, struct refusal *refusal);
     int (*put_descriptor)(struct store_put *put);
     enum status (*put_commit)(struct store_put *put, uint64_t *ret_bytes, struct refusal *refusal);
@@ -54,6 +57,9 @@ void usages_free(struct usages *usages);
 enum status usages_add(struct usages *usages, const char *tenant, uint64_t bytes, uint64_t quota_bytes, struct refusal *refusal);
 void usages_subtract(struct usages *usages, const char *tenant, uint64_t bytes);
 uint64_t usages_of(struct usages *usages, const char *tenant);
+
+/* In a name in writing/: what stands between tenant and object, and in no other. */
+#define LENT "."
 
 struct local_store {
     struct store store;

@@ -1,5 +1,6 @@
 /* Objects as files. One is written under a number in writing/, synced, linked to its name (which, unlike a rename, takes no other's
- * place), and its folder synced: only then it is there. Whatever is left in writing/ by a process that ended is nobody's. */
+ * place), and its folder synced: only then it is there. What is left in writing/ by a process that
+ * ended is nobody's, unless it was lent to a worker: that one is there under tenant and object. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ struct local_put {
     struct local_store *local;
     char tenant[NAME_BYTES];
     char object[NAME_BYTES];
-    char temporary[24];
+    char temporary[2 * NAME_BYTES + 1];
     uint64_t quota_bytes;
     uint64_t bytes; /* counted as the tenant's */
     int file;
@@ -43,26 +44,21 @@ void place_of(const char *tenant, const char *object, struct place *ret_place)
     snprintf(ret_place->path, sizeof(ret_place->path), "%s/%02x/%s", tenant, part, object);
 }
 
-static enum status put_begin(struct store *store, const char *tenant, const char *object, uint64_t quota_bytes,
-                             struct store_put **ret_put, struct refusal *refusal)
+/* `flags`: O_EXCL, or 0 to take up what is there. */
+static enum status put_open(struct local_store *local, const char *tenant, const char *object, uint64_t quota_bytes, const char *temporary,
+                            int flags, struct store_put **ret_put, struct refusal *refusal)
 {
-    struct local_store *local = (struct local_store *)store;
-    struct local_put *put;
-    struct place place;
+    struct local_put *put = calloc(1, sizeof(*put));
 
-    place_of(tenant, object, &place);
-    if (faccessat(local->objects, place.path, F_OK, 0) == 0)
-        return refuse(refusal, STATUS_INVALID, "%s: an object of this name is there already", object);
-    put = calloc(1, sizeof(*put));
     if (put == NULL)
         return refuse(refusal, STATUS_IO, "no memory for the store");
-    put->put.store = store;
+    put->put.store = &local->store;
     put->local = local;
     put->quota_bytes = quota_bytes;
     strcpy(put->tenant, tenant);
     strcpy(put->object, object);
-    snprintf(put->temporary, sizeof(put->temporary), "%llu", (unsigned long long)local->puts++);
-    put->file = openat(local->writing, put->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    strcpy(put->temporary, temporary);
+    put->file = openat(local->writing, put->temporary, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
     if (put->file < 0) {
         int code = errno;
 
@@ -73,14 +69,59 @@ static enum status put_begin(struct store *store, const char *tenant, const char
     return STATUS_OK;
 }
 
-static void put_abandon(struct store_put *base)
+static bool is_there(const struct local_store *local, const char *tenant, const char *object)
+{
+    struct place place;
+
+    place_of(tenant, object, &place);
+    return faccessat(local->objects, place.path, F_OK, 0) == 0;
+}
+
+static enum status refuse_second(struct refusal *refusal, const char *object)
+{
+    return refuse(refusal, STATUS_INVALID, "%s: an object of this name is there already", object);
+}
+
+static enum status put_begin(struct store *store, const char *tenant, const char *object, uint64_t quota_bytes,
+                             struct store_put **ret_put, struct refusal *refusal)
+{
+    struct local_store *local = (struct local_store *)store;
+    char temporary[24];
+
+    if (is_there(local, tenant, object))
+        return refuse_second(refusal, object);
+    snprintf(temporary, sizeof(temporary), "%llu", (unsigned long long)local->puts++);
+    return put_open(local, tenant, object, quota_bytes, temporary, O_EXCL, ret_put, refusal);
+}
+
+static enum status put_lend(struct store *store, const char *tenant, const char *object, uint64_t quota_bytes,
+                            struct store_put **ret_put, struct refusal *refusal)
+{
+    struct local_store *local = (struct local_store *)store;
+    char temporary[2 * NAME_BYTES + 1];
+
+    snprintf(temporary, sizeof(temporary), "%s" LENT "%s", tenant, object);
+    if (!is_there(local, tenant, object))
+        return put_open(local, tenant, object, quota_bytes, temporary, 0, ret_put, refusal);
+    (void)unlinkat(local->writing, temporary, 0); /* left by a kill between name and end */
+    return refuse_second(refusal, object);
+}
+
+static void put_leave(struct store_put *base)
 {
     struct local_put *put = (struct local_put *)base;
 
     close(put->file);
-    (void)unlinkat(put->local->writing, put->temporary, 0);
     usages_subtract(&put->local->usages, put->tenant, put->bytes);
     free(put);
+}
+
+static void put_abandon(struct store_put *base)
+{
+    const struct local_put *put = (const struct local_put *)base;
+
+    (void)unlinkat(put->local->writing, put->temporary, 0);
+    put_leave(base);
 }
 
 /* 0, or errno. */
@@ -196,7 +237,7 @@ static enum status put_commit(struct store_put *base, uint64_t *ret_bytes, struc
     if (status == STATUS_OK)
         code = fsync(put->file) != 0 ? errno : name_it(put);
     if (code == EEXIST)
-        status = refuse(refusal, STATUS_INVALID, "%s: an object of this name is there already", put->object);
+        status = refuse_second(refusal, put->object);
     else if (code != 0)
         status = local_refuse(refusal, code, put->object);
     if (status == STATUS_OK) {
@@ -303,6 +344,8 @@ static uint64_t used_bytes(struct store *store, const char *tenant)
 
 const struct store_kind local_kind = {
     .put_begin = put_begin,
+    .put_lend = put_lend,
+    .put_leave = put_leave,
     .put_write = put_write,
     .put_descriptor = put_descriptor,
     .put_commit = put_commit,

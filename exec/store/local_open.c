@@ -37,7 +37,7 @@ static enum status walk(int parent, const char *name, visit_entry *visit, void *
 static enum status sweep(void *context, int folder, const char *name, struct refusal *refusal)
 {
     (void)context;
-    return unlinkat(folder, name, 0) == 0 ? STATUS_OK : local_refuse(refusal, errno, name);
+    return strstr(name, LENT) != NULL || unlinkat(folder, name, 0) == 0 ? STATUS_OK : local_refuse(refusal, errno, name);
 }
 
 struct listing {

@@ -18,6 +18,14 @@ enum status store_put_begin(struct store *store, const char *tenant, const char 
     return status == STATUS_OK ? store->kind->put_begin(store, tenant, object, quota_bytes, ret_put, refusal) : status;
 }
 
+enum status store_put_lend(struct store *store, const char *tenant, const char *object, uint64_t quota_bytes,
+                            struct store_put **ret_put, struct refusal *refusal)
+{
+    enum status status = check_names(tenant, object, refusal);
+
+    return status == STATUS_OK ? store->kind->put_lend(store, tenant, object, quota_bytes, ret_put, refusal) : status;
+}
+
 enum status store_put_write(struct store_put *put, const void *bytes, size_t count, struct refusal *refusal)
 {
     return put->store->kind->put_write(put, bytes, count, refusal);
@@ -31,6 +39,12 @@ int store_put_descriptor(struct store_put *put)
 enum status store_put_commit(struct store_put *put, uint64_t *ret_bytes, struct refusal *refusal)
 {
     return put->store->kind->put_commit(put, ret_bytes, refusal);
+}
+
+void store_put_leave(struct store_put *put)
+{
+    if (put != NULL)
+        put->store->kind->put_leave(put);
 }
 
 void store_put_abandon(struct store_put *put)

@@ -34,6 +34,13 @@ int store_put_descriptor(struct store_put *put);
 enum status store_put_commit(struct store_put *put, uint64_t *ret_bytes, struct refusal *refusal);
 void store_put_abandon(struct store_put *put);
 
+/* As store_put_begin(), for a worker that may outlive this process: what it has written by then stays, and the same call takes it up
+ * again. STATUS_INVALID: it was committed. */
+enum status store_put_lend(struct store *store, const char *tenant, const char *object, uint64_t quota_bytes,
+                           struct store_put **ret_put, struct refusal *refusal);
+/* Ends the put and leaves what was lent there, for the next process. NULL is fine. */
+void store_put_leave(struct store_put *put);
+
 enum status store_get_open(struct store *store, const char *tenant, const char *object, struct store_get **ret_get,
                            struct refusal *refusal);
 uint64_t store_get_bytes(const struct store_get *get);
@@ -51,7 +58,8 @@ enum status store_list(struct store *store, store_visit *visit, void *context, s
 uint64_t store_used_bytes(struct store *store, const char *tenant);
 void store_close(struct store *store); /* NULL is fine; no put or get is open */
 
-/* Files: FOLDER/objects/TENANT/xx/OBJECT, xx of the object's name; FOLDER/writing/ holds what isn't committed, and is swept here.
+/* Files: FOLDER/objects/TENANT/xx/OBJECT, xx of the object's name; FOLDER/writing/ holds what isn't committed, and is swept here
+ * of all that was not lent.
  * One process at a time. The folder is made when it isn't there. */
 enum status store_local_open(const char *folder, struct store **ret_store, struct refusal *refusal);
 

@@ -135,6 +135,7 @@ enum status api_open(const struct api_config *config, struct api **ret_api, stru
     if (api == NULL)
         return refuse(refusal, STATUS_IO, "no memory for the API");
     api->config = *config;
+    api->home = (struct object_home){config->writer, config->vault, config->store};
     pthread_mutex_init(&api->lock, NULL);
     crypto_generichash(api->once_key, sizeof(api->once_key), once, sizeof(once), config->metadata.server_key, META_KEY_BYTES);
     add_routes(api);

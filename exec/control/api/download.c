@@ -40,7 +40,7 @@ static enum status from_store(void *context, uint64_t offset, void *ret_bytes, s
 
 static enum status open_content(struct download *download, const char *tenant, const char *object, struct refusal *refusal)
 {
-    const struct envelope_label label = {.tenant = tenant, .object = object, .purpose = FILE_OBJECT};
+    const struct envelope_label label = {.tenant = tenant, .object = object, .purpose = OBJECT_FILE};
     enum status status;
 
     download->key = secret_alloc(KEY_BYTES);

@@ -143,7 +143,7 @@ void files_delete(struct call *call, struct metadata *metadata)
     (void)metadata;
     status = meta_writer_call(call->api->config.writer, delete_row, &deletion, &refusal);
     if (status == STATUS_OK)
-        status = object_destroy(call->api, call->caller.tenant, deletion.object, &refusal);
+        status = object_destroy(&call->api->home, call->caller.tenant, deletion.object, &refusal);
     if (status == STATUS_OK) {
         http_answer_json(call->request, 200, json_pack("{s:s,s:s,s:b}", "id", deletion.file, "object", "file", "deleted", true));
         return;

@@ -1,5 +1,5 @@
 /* The API inside. api.c: routes, the beginning and the end. call.c: who asks, and what is answered when it cannot be. models.c,
- * files.c: what is asked. upload.c, download.c: contents as streams. objects.c: sealed objects, made and destroyed. sweep.c: what was left. */
+ * files.c: what is asked. upload.c, download.c: contents as streams. sweep.c: what was left. */
 #ifndef API_INTERNAL_H
 #define API_INTERNAL_H
 
@@ -10,7 +10,7 @@
 #include "control/api/pool.h"
 #include "control/metadata/file.h"
 #include "control/metadata/key.h"
-#include "crypto/envelope.h"
+#include "control/objects/objects.h"
 
 struct call;
 /* On a thread of the pool; answers, or hands the request on. */
@@ -28,6 +28,7 @@ struct transfer {
 
 struct api {
     struct api_config config;
+    struct object_home home;
     struct http_server *_Atomic http; /* NULL for a moment at first, in which requests may come */
     struct pool *pool;
     struct sweeper *sweeper;
@@ -81,7 +82,6 @@ api_serve models_get;
 
 /* --- files.c ---- */
 #define FILE_PURPOSE "fine-tune" /* of files: the one there is */
-#define FILE_OBJECT "file"       /* the kind and the envelope's purpose of what is in them */
 #define FILE_NAME "file-name"    /* the purpose that names are sealed for */
 api_serve files_list;
 api_serve files_get;
@@ -95,31 +95,6 @@ json_t *file_json(struct api *api, const struct meta_file *file, struct fault *f
 void upload_accept(void *context, struct http_request *request);
 void upload_handle(void *context, struct http_request *request);
 api_serve download_begin;
-
-/* --- objects.c ---- */
-/* An object that is written; zero it before. */
-struct object {
-    char tenant[NAME_BYTES];
-    char id[NAME_BYTES];
-    bool has_row;
-    uint8_t *key;
-    struct store_put *put;
-    struct sealer *sealer;
-    crypto_generichash_state sealed;
-    char digest[2 * crypto_generichash_BYTES + 1]; /* BLAKE2b of the sealed bytes, once finished: it tells nothing of what is sealed */
-    struct refusal refusal; /* of the store, where sealing failed */
-};
-/* Row, key and place, in this order: so whatever is left by a kill is found by its row. */
-enum status object_begin(struct api *api, struct metadata *metadata, const char *tenant, struct object *object, struct refusal *refusal);
-enum status object_write(struct object *object, const void *bytes, size_t count, struct refusal *refusal);
-/* On disk when it returns; its row still says that it is being written. */
-enum status object_finish(struct object *object, struct refusal *refusal);
-/* Closes what is open; an object that is not finished is gone from the store. */
-void object_close(struct object *object);
-/* Key, then bytes, then row: of an object whose row says doomed. */
-enum status object_destroy(struct api *api, const char *tenant, const char *id, struct refusal *refusal);
-/* The same for one that was being written. */
-enum status object_undo(struct api *api, const char *tenant, const char *id, struct refusal *refusal);
 
 /* --- sweep.c ---- */
 /* Destroys what was left half-made, then begins to look now and then for what is doomed still. */

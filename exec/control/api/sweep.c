@@ -1,4 +1,4 @@
-/* What is left of objects: half-made ones of a process that was killed, and doomed ones whose destruction was refused by a vault that
+/* What is left of objects: half-made ones of a process that was killed (those of workers apart, which may live on: the driver's), and doomed ones whose destruction was refused by a vault that
  * was asked too much, say. And keys of retries that have expired. */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@ struct sweeper {
     bool stopping;
 };
 
-typedef enum status each_object(struct api *api, const char *tenant, const char *id, struct refusal *refusal);
+typedef enum status each_object(const struct object_home *home, const char *tenant, const char *id, struct refusal *refusal);
 
-/* One that cannot be destroyed now stays for the next time, and keeps no other. */
-static enum status sweep(struct sweeper *sweeper, const char *state, each_object *each, struct refusal *refusal)
+/* One that cannot be destroyed now stays for the next time, and keeps no other. `kind`: NULL, any. */
+static enum status sweep(struct sweeper *sweeper, const char *state, const char *kind, each_object *each, struct refusal *refusal)
 {
     char after[NAME_BYTES] = "";
     bool more = true;
@@ -39,7 +39,8 @@ static enum status sweep(struct sweeper *sweeper, const char *state, each_object
             struct refusal unheard = {{0}};
 
             memcpy(after, objects[i].id, strlen(objects[i].id) + 1);
-            (void)each(sweeper->api, objects[i].tenant, objects[i].id, &unheard);
+            if (kind == NULL || strcmp(kind, objects[i].kind) == 0)
+                (void)each(&sweeper->api->home, objects[i].tenant, objects[i].id, &unheard);
         }
         meta_results_free(&results);
     }
@@ -77,7 +78,7 @@ static void *run(void *context)
     while (wait_a_while(sweeper)) {
         struct refusal unheard = {{0}};
 
-        (void)sweep(sweeper, "doomed", object_destroy, &unheard);
+        (void)sweep(sweeper, "doomed", NULL, object_destroy, &unheard);
         (void)meta_writer_call(sweeper->api->config.writer, forget, NULL, &unheard);
     }
     return NULL;
@@ -96,9 +97,9 @@ enum status sweeper_start(struct api *api, struct refusal *refusal)
     pthread_cond_init(&sweeper->stop, NULL);
     status = meta_open(&api->config.metadata, &sweeper->metadata, refusal);
     if (status == STATUS_OK)
-        status = sweep(sweeper, "writing", object_undo, refusal);
+        status = sweep(sweeper, "writing", OBJECT_FILE, object_undo, refusal);
     if (status == STATUS_OK)
-        status = sweep(sweeper, "doomed", object_destroy, refusal);
+        status = sweep(sweeper, "doomed", NULL, object_destroy, refusal);
     if (status != STATUS_OK)
         return status;
     sweeper->runs = pthread_create(&sweeper->thread, NULL, run, sweeper) == 0;

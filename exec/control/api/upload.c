@@ -203,7 +203,7 @@ static void begin(struct upload *upload, struct metadata *metadata)
         upload->emptying = malloc(BUFFER_BYTES + HTTP_SINK_EXTRA);
         check(upload->filling != NULL && upload->emptying != NULL);
         crypto_generichash_init(&upload->hash, upload->api->once_key, sizeof(upload->api->once_key), META_DIGEST_BYTES);
-        status = object_begin(upload->api, metadata, upload->caller.tenant, &upload->object, &refusal);
+        status = object_begin(&upload->api->home, metadata, upload->caller.tenant, OBJECT_FILE, &upload->object, &refusal);
     }
     if (status != STATUS_OK)
         fault_from(upload->api, &fault, status, &refusal);
@@ -365,7 +365,7 @@ static void let_go(struct upload *upload)
 
     object_close(&upload->object);
     if (upload->object.has_row && !upload->kept)
-        (void)object_undo(upload->api, upload->caller.tenant, upload->object.id, &unheard);
+        (void)object_undo(&upload->api->home, upload->caller.tenant, upload->object.id, &unheard);
     if (upload->placed)
         transfer_end(upload->api, upload->place);
     free(upload->filling);

@@ -103,10 +103,10 @@ enum status meta_file_add(struct metadata *metadata, const char *tenant, const c
     return meta_end(metadata, status, refusal);
 }
 
-#define FROM_FILE                                                                                                              \
+#define ANY_FILE                                                                                                               \
     "SELECT f.id, f.number, f.tenant, f.object, f.purpose, f.state, f.lines, f.tokens, f.report, f.sealed, f.created_at_ms,"    \
-    " f.expires_at_ms, o.bytes FROM file f JOIN object o ON o.tenant = f.tenant AND o.id = f.object"                            \
-    " WHERE f.tenant = $1 AND f.state <> 'deleted' AND "
+    " f.expires_at_ms, o.bytes FROM file f JOIN object o ON o.tenant = f.tenant AND o.id = f.object "
+#define FROM_FILE ANY_FILE "WHERE f.tenant = $1 AND f.state <> 'deleted' AND "
 
 enum status meta_file_get(struct metadata *metadata, const char *tenant, const char *id, struct meta_results *results,
                           struct meta_file *ret_file, struct refusal *refusal)
@@ -132,6 +132,17 @@ enum status meta_file_list(struct metadata *metadata, const char *tenant, const 
 
     return sql_page(metadata, purpose != NULL ? &some : &all, tenant, page, purpose != NULL ? &of : NULL, &file_kind, results,
                     ret_files, ret_count, ret_more, refusal);
+}
+
+enum status meta_file_waiting(struct metadata *metadata, uint32_t limit, struct meta_results *results, struct meta_file **ret_files,
+                              uint32_t *ret_count, struct refusal *refusal)
+{
+    bool more;
+
+    return sql_rows(metadata,
+                    ANY_FILE "WHERE f.state = 'uploaded' AND NOT EXISTS (SELECT 1 FROM worker w WHERE w.subject = f.id"
+                             " AND w.ended_at_ms IS NULL) ORDER BY f.number LIMIT $1",
+                    VALUES(AS_INT(limit + 1)), &file_kind, limit, results, ret_files, ret_count, &more, refusal);
 }
 
 enum status meta_file_judged(struct metadata *metadata, const char *tenant, const char *id, bool good, int64_t lines, int64_t tokens,

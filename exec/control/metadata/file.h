@@ -43,6 +43,9 @@ enum status meta_file_get(struct metadata *metadata, const char *tenant, const c
 enum status meta_file_list(struct metadata *metadata, const char *tenant, const char *purpose, const struct meta_page *page,
                            struct meta_results *results, struct meta_file **ret_files, uint32_t *ret_count, bool *ret_more,
                            struct refusal *refusal);
+/* Of all tenants: uploaded, and nobody reads them; oldest first. */
+enum status meta_file_waiting(struct metadata *metadata, uint32_t limit, struct meta_results *results, struct meta_file **ret_files,
+                              uint32_t *ret_count, struct refusal *refusal);
 /* What a validator found: uploaded to processed or error, once. `report`: a live object, or NULL. */
 enum status meta_file_judged(struct metadata *metadata, const char *tenant, const char *id, bool good, int64_t lines, int64_t tokens,
                              const char *report, struct refusal *refusal);

@@ -101,14 +101,23 @@ enum status meta_job_list(struct metadata *metadata, const char *tenant, const s
     return sql_page(metadata, &sql, tenant, page, NULL, &job_rows, results, ret_jobs, ret_count, ret_more, refusal);
 }
 
+enum status meta_job_open(struct metadata *metadata, int64_t after, uint32_t limit, struct meta_results *results,
+                          struct meta_job **ret_jobs, uint32_t *ret_count, bool *ret_more, struct refusal *refusal)
+{
+    if (limit < 1 || limit > META_PAGE_MAX)
+        return refuse(refusal, STATUS_INVALID, "a page has 1 to %d rows", META_PAGE_MAX);
+    return sql_rows(metadata, SELECT(META_JOB_FIELDS) "FROM job WHERE finished_at_ms IS NULL AND number > $1 ORDER BY number LIMIT $2",
+                    VALUES(AS_INT(after), AS_INT(limit + 1)), &job_rows, limit, results, ret_jobs, ret_count, ret_more, refusal);
+}
+
 enum status meta_job_sized(struct metadata *metadata, const char *tenant, const char *id, const struct meta_job_size *size,
                            struct refusal *refusal)
 {
     return sql_change(metadata,
-                      "UPDATE job SET size_ns = $3, gpu_bytes = $4, gpus = $5, rank = $6"
+                      "UPDATE job SET size_ns = $3, gpu_bytes = $4, gpus = $5, rank = $6, settings = COALESCE($7, settings)"
                       " WHERE tenant = $1 AND id = $2 AND state = 'validating'",
                       VALUES(AS_TEXT(tenant), AS_TEXT(id), AS_INT(size->size_ns), AS_INT(size->gpu_bytes), AS_INT(size->gpus),
-                             AS_INT(size->rank)),
+                             AS_INT(size->rank), AS_TEXT(size->settings)),
                       STATUS_CONFLICT, "the job isn't being validated", refusal);
 }
 

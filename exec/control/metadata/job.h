@@ -46,12 +46,16 @@ enum status meta_job_get(struct metadata *metadata, const char *tenant, const ch
                          struct meta_job *ret_job, struct refusal *refusal);
 enum status meta_job_list(struct metadata *metadata, const char *tenant, const struct meta_page *page, struct meta_results *results,
                           struct meta_job **ret_jobs, uint32_t *ret_count, bool *ret_more, struct refusal *refusal);
+/* Of all tenants, oldest first: not finished; `after`: a number, 0 at first. */
+enum status meta_job_open(struct metadata *metadata, int64_t after, uint32_t limit, struct meta_results *results,
+                          struct meta_job **ret_jobs, uint32_t *ret_count, bool *ret_more, struct refusal *refusal);
 /* What the core is told of it, known once its file is: while it is validating. */
 struct meta_job_size {
     int64_t size_ns;
     int64_t gpu_bytes;
     int64_t gpus;
     int64_t rank;
+    const char *settings; /* with numbers where "auto" stood; NULL: as they are */
 };
 enum status meta_job_sized(struct metadata *metadata, const char *tenant, const char *id, const struct meta_job_size *size,
                            struct refusal *refusal);
@@ -100,6 +104,9 @@ enum status meta_worker_for_job(struct metadata *metadata, const struct meta_wor
 /* A validator of a file that is uploaded; attempts of a file count from 1. */
 enum status meta_worker_for_file(struct metadata *metadata, const struct meta_worker_new *worker, const char *tenant,
                                  const char *file, int64_t now_ms, int64_t *ret_attempt, struct refusal *refusal);
+/* A validator of a job's files, while it is validating: its attempts are -1, -2, ...; the job's own number stays. */
+enum status meta_worker_for_check(struct metadata *metadata, const struct meta_worker_new *worker, const char *tenant, const char *job,
+                                  int64_t now_ms, int64_t *ret_attempt, struct refusal *refusal);
 /* A server or a holder. */
 enum status meta_worker_add(struct metadata *metadata, const struct meta_worker_new *worker, int64_t now_ms, struct refusal *refusal);
 /* Reaped, or its lease and margin are over: once. `how`: a code. */
@@ -110,6 +117,9 @@ enum status meta_worker_get(struct metadata *metadata, const char *id, struct me
 /* All that it must tell is on disk up to this number, or a higher one from before: in the transaction that puts it there, and before it is
  * told so. STATUS_NOT_FOUND: no such worker. */
 enum status meta_worker_ack(struct metadata *metadata, const char *id, int64_t seq, struct refusal *refusal);
+/* How many workers of a job or file ended so. */
+enum status meta_worker_count(struct metadata *metadata, const char *subject, const char *how, int64_t *ret_count,
+                              struct refusal *refusal);
 /* Those that live, in order of ids; `after`: an id, "" at first. */
 enum status meta_worker_list(struct metadata *metadata, const char *after, uint32_t limit, struct meta_results *results,
                              struct meta_worker **ret_workers, uint32_t *ret_count, bool *ret_more, struct refusal *refusal);
@@ -137,6 +147,9 @@ struct meta_checkpoint {
  * the same attempt it is kept once. STATUS_CONFLICT: an attempt that is over. */
 enum status meta_checkpoint_add(struct metadata *metadata, const char *tenant, const char *job, int64_t attempt, int64_t step,
                                 const char *object, const char *metrics, int64_t now_ms, struct refusal *refusal);
+/* Those of earlier steps stay as rows; their objects are doomed. */
+enum status meta_checkpoint_prune(struct metadata *metadata, const char *tenant, const char *job, int64_t before_step,
+                                  struct refusal *refusal);
 /* Newest first; `before`: a step, INT64_MAX at first. */
 enum status meta_checkpoint_list(struct metadata *metadata, const char *tenant, const char *job, int64_t before, uint32_t limit,
                                  struct meta_results *results, struct meta_checkpoint **ret_checkpoints, uint32_t *ret_count,

@@ -118,6 +118,15 @@ enum status meta_checkpoint_add(struct metadata *metadata, const char *tenant, c
     return meta_end(metadata, status, refusal);
 }
 
+enum status meta_checkpoint_prune(struct metadata *metadata, const char *tenant, const char *job, int64_t before_step,
+                                  struct refusal *refusal)
+{
+    return sql_run(metadata,
+                   "UPDATE object SET state = 'doomed' WHERE tenant = $1 AND state = 'live' AND id IN"
+                   " (SELECT object FROM checkpoint WHERE tenant = $1 AND job = $2 AND step < $3)",
+                   VALUES(AS_TEXT(tenant), AS_TEXT(job), AS_INT(before_step)), NULL, refusal);
+}
+
 enum status meta_checkpoint_list(struct metadata *metadata, const char *tenant, const char *job, int64_t before, uint32_t limit,
                                  struct meta_results *results, struct meta_checkpoint **ret_checkpoints, uint32_t *ret_count,
                                  bool *ret_more, struct refusal *refusal)

@@ -58,6 +58,28 @@ enum status meta_worker_for_file(struct metadata *metadata, const struct meta_wo
     return status;
 }
 
+enum status meta_worker_for_check(struct metadata *metadata, const struct meta_worker_new *worker, const char *tenant, const char *job,
+                                  int64_t now_ms, int64_t *ret_attempt, struct refusal *refusal)
+{
+    int64_t attempt = 0;
+    enum status status = meta_begin(metadata, refusal);
+
+    if (status != STATUS_OK)
+        return status;
+    status = sql_number(metadata,
+                        "SELECT COALESCE(MIN(w.attempt), 0) - 1 FROM job j LEFT JOIN worker w ON w.subject = j.id AND w.attempt < 0"
+                        " WHERE j.tenant = $1 AND j.id = $2 AND j.state = 'validating' GROUP BY j.id",
+                        VALUES(AS_TEXT(tenant), AS_TEXT(job)), &attempt, refusal);
+    if (status == STATUS_NOT_FOUND)
+        status = refuse(refusal, STATUS_CONFLICT, "the job has moved on; its files are not looked at again");
+    if (status == STATUS_OK)
+        status = worker_insert(metadata, worker, job, attempt, now_ms, refusal);
+    status = meta_end(metadata, status, refusal);
+    if (status == STATUS_OK)
+        *ret_attempt = attempt;
+    return status;
+}
+
 enum status meta_worker_add(struct metadata *metadata, const struct meta_worker_new *worker, int64_t now_ms, struct refusal *refusal)
 {
     return worker_insert(metadata, worker, NULL, META_NONE, now_ms, refusal);
@@ -80,6 +102,13 @@ enum status meta_worker_ack(struct metadata *metadata, const char *id, int64_t s
 {
     return sql_change(metadata, "UPDATE worker SET acked_seq = CASE WHEN acked_seq < $2 THEN $2 ELSE acked_seq END WHERE id = $1",
                       VALUES(AS_TEXT(id), AS_INT(seq)), STATUS_NOT_FOUND, "no such worker", refusal);
+}
+
+enum status meta_worker_count(struct metadata *metadata, const char *subject, const char *how, int64_t *ret_count,
+                              struct refusal *refusal)
+{
+    return sql_number(metadata, "SELECT COUNT(*) FROM worker WHERE subject = $1 AND how = $2", VALUES(AS_TEXT(subject), AS_TEXT(how)),
+                      ret_count, refusal);
 }
 
 enum status meta_worker_list(struct metadata *metadata, const char *after, uint32_t limit, struct meta_results *results,

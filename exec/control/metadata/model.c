@@ -215,6 +215,27 @@ enum status meta_model_doom(struct metadata *metadata, const char *tenant, const
     return meta_end(metadata, status, refusal);
 }
 
+enum status meta_model_prune(struct metadata *metadata, const char *tenant, const char *job, uint32_t count, struct refusal *refusal)
+{
+    struct meta_results results = {0};
+    struct meta_model *models = NULL;
+    uint32_t found = 0;
+    bool more;
+    enum status status = meta_begin(metadata, refusal);
+
+    if (status != STATUS_OK)
+        return status;
+    status = sql_rows(metadata,
+                      SELECT(META_MODEL_FIELDS) "FROM model WHERE tenant = $1 AND job = $2 AND step IS NOT NULL AND state = 'live'"
+                                                " ORDER BY step DESC LIMIT $3",
+                      VALUES(AS_TEXT(tenant), AS_TEXT(job), AS_INT(META_PAGE_MAX + 1)), &model_kind, META_PAGE_MAX, &results, &models,
+                      &found, &more, refusal);
+    for (uint32_t i = count; status == STATUS_OK && i < found; i++)
+        status = meta_model_doom(metadata, tenant, models[i].id, refusal);
+    meta_results_free(&results);
+    return meta_end(metadata, status, refusal);
+}
+
 enum status meta_model_gone(struct metadata *metadata, const char *tenant, const char *id, struct refusal *refusal)
 {
     return sql_change(metadata, "UPDATE model SET state = 'gone' WHERE tenant = $1 AND id = $2 AND state = 'doomed'",

@@ -58,6 +58,8 @@ enum status meta_model_list(struct metadata *metadata, const char *tenant, const
 /* From one verdict to another. `report`: an object, or NULL to keep what is there. */
 enum status meta_model_judge(struct metadata *metadata, const char *tenant, const char *id, const char *from, const char *to,
                              const char *report, struct refusal *refusal);
+/* A job's checkpoints but the newest `count`: doomed, as below. */
+enum status meta_model_prune(struct metadata *metadata, const char *tenant, const char *job, uint32_t count, struct refusal *refusal);
 /* live to doomed, with its object and the aliases that point to it; doomed to gone when nothing holds it any more. */
 enum status meta_model_doom(struct metadata *metadata, const char *tenant, const char *id, struct refusal *refusal);
 enum status meta_model_gone(struct metadata *metadata, const char *tenant, const char *id, struct refusal *refusal);

@@ -256,6 +256,41 @@ static bool see(void *context, const char *tenant, const char *object, uint64_t 
     return seen->count != seen->stop_after;
 }
 
+/* The process ends between the worker's two writes; what it writes through its own descriptor goes on in the next one. */
+static void what_is_lent_outlives_the_store(void **state)
+{
+    const char *folder = fresh();
+    struct store *store = open_store(folder);
+    struct refusal refusal;
+    struct store_put *lent = NULL;
+    char writing[600];
+    uint64_t bytes = 0;
+    int worker;
+
+    (void)state;
+    snprintf(writing, sizeof(writing), "%s/writing", folder);
+    assert_int_equal(store_put_lend(store, "acme", "state-1", STORE_QUOTA_NONE, &lent, &refusal), STATUS_OK);
+    worker = dup(store_put_descriptor(lent));
+    assert_int_equal(write(worker, "half ", 5), 5);
+    store_put_leave(lent);
+    store_close(store);
+    assert_int_equal(entries(writing), 1);
+    store = open_store(folder);
+    assert_int_equal(entries(writing), 1);
+    assert_int_equal(store_put_lend(store, "acme", "state-1", STORE_QUOTA_NONE, &lent, &refusal), STATUS_OK);
+    assert_int_equal(write(worker, "whole", 5), 5);
+    assert_int_equal(store_put_commit(lent, &bytes, &refusal), STATUS_OK);
+    assert_int_equal(bytes, 10);
+    assert_true(holds(store, "acme", "state-1", "half whole", 10));
+    assert_int_equal(store_used_bytes(store, "acme"), 10);
+    assert_int_equal(store_put_lend(store, "acme", "state-1", STORE_QUOTA_NONE, &lent, &refusal), STATUS_INVALID);
+    assert_int_equal(store_put_lend(store, "acme", "state-2", 9, &lent, &refusal), STATUS_OK);
+    store_put_abandon(lent);
+    assert_int_equal(entries(writing), 0);
+    close(worker);
+    store_close(store);
+}
+
 static void a_list_tells_each_object_once(void **state)
 {
     const char *folder = fresh();
@@ -364,6 +399,7 @@ int main(void)
         cmocka_unit_test(what_is_not_committed_is_swept),
         cmocka_unit_test(a_quota_holds),
         cmocka_unit_test(a_worker_may_write_an_object_itself),
+        cmocka_unit_test(what_is_lent_outlives_the_store),
         cmocka_unit_test(a_list_tells_each_object_once),
         cmocka_unit_test(a_store_belongs_to_one_process),
         cmocka_unit_test(threads_share_a_quota),

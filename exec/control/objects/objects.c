@@ -1,18 +1,20 @@
 /* Sealed objects: a row that says what is there, a key in the vault, bytes in the store. Made in this order and destroyed in that of keys
  * first, so that a kill at any moment leaves a row that leads to the rest, and never bytes that could be opened without one. */
-#include "control/api/internal.h"
+#include "control/objects/objects.h"
+
 #include "control/metadata/tenant.h"
 
 struct object_act {
     const char *tenant;
     const char *id;
+    const char *kind;
 };
 
 static enum status add_row(struct metadata *metadata, void *context, struct refusal *refusal)
 {
     const struct object_act *act = context;
 
-    return meta_object_add(metadata, act->tenant, act->id, FILE_OBJECT, act->id, refusal);
+    return meta_object_add(metadata, act->tenant, act->id, act->kind, act->id, refusal);
 }
 
 static enum status doom_row(struct metadata *metadata, void *context, struct refusal *refusal)
@@ -49,10 +51,11 @@ static uint64_t quota_of(struct metadata *metadata, const char *tenant)
     return quota;
 }
 
-enum status object_begin(struct api *api, struct metadata *metadata, const char *tenant, struct object *object, struct refusal *refusal)
+enum status object_begin(const struct object_home *home, struct metadata *metadata, const char *tenant, const char *kind,
+                         struct object *object, struct refusal *refusal)
 {
-    const struct envelope_label label = {.tenant = object->tenant, .object = object->id, .purpose = FILE_OBJECT};
-    struct object_act act = {object->tenant, object->id};
+    const struct envelope_label label = {.tenant = object->tenant, .object = object->id, .purpose = kind};
+    struct object_act act = {object->tenant, object->id, kind};
     enum status status;
 
     memcpy(object->tenant, tenant, strlen(tenant) + 1);
@@ -61,15 +64,15 @@ enum status object_begin(struct api *api, struct metadata *metadata, const char 
     object->key = secret_alloc(KEY_BYTES);
     if (object->key == NULL)
         return refuse(refusal, STATUS_IO, "no memory for a key");
-    status = vault_tenant_create(api->config.vault, tenant, refusal);
+    status = vault_tenant_create(home->vault, tenant, refusal);
     if (status == STATUS_OK)
-        status = meta_writer_call(api->config.writer, add_row, &act, refusal);
+        status = meta_writer_call(home->writer, add_row, &act, refusal);
     if (status != STATUS_OK)
         return status;
     object->has_row = true;
-    status = vault_key_create(api->config.vault, tenant, object->id, object->key, refusal);
+    status = vault_key_create(home->vault, tenant, object->id, object->key, refusal);
     if (status == STATUS_OK)
-        status = store_put_begin(api->config.store, tenant, object->id, quota_of(metadata, tenant), &object->put, refusal);
+        status = store_put_begin(home->store, tenant, object->id, quota_of(metadata, tenant), &object->put, refusal);
     if (status == STATUS_OK)
         status = sealer_open(&label, object->id, object->key, to_store, object, &object->sealer);
     return status == STATUS_OK || refusal->text[0] != '\0' ? status : refuse(refusal, status, "no memory to seal with");
@@ -113,22 +116,54 @@ void object_close(struct object *object)
     object->key = NULL;
 }
 
-enum status object_destroy(struct api *api, const char *tenant, const char *id, struct refusal *refusal)
+enum status object_destroy(const struct object_home *home, const char *tenant, const char *id, struct refusal *refusal)
 {
-    struct object_act act = {tenant, id};
-    enum status status = vault_key_shred(api->config.vault, tenant, id, refusal);
+    struct object_act act = {tenant, id, NULL};
+    enum status status = vault_key_shred(home->vault, tenant, id, refusal);
 
     if (status == STATUS_OK || status == STATUS_NOT_FOUND)
-        status = store_delete(api->config.store, tenant, id, refusal);
+        status = store_delete(home->store, tenant, id, refusal);
     if (status == STATUS_OK || status == STATUS_NOT_FOUND)
-        status = meta_writer_call(api->config.writer, end_row, &act, refusal);
+        status = meta_writer_call(home->writer, end_row, &act, refusal);
     return status == STATUS_CONFLICT ? STATUS_OK : status; /* the sweeper was first */
 }
 
-enum status object_undo(struct api *api, const char *tenant, const char *id, struct refusal *refusal)
+enum status object_undo(const struct object_home *home, const char *tenant, const char *id, struct refusal *refusal)
 {
-    struct object_act act = {tenant, id};
-    const enum status status = meta_writer_call(api->config.writer, doom_row, &act, refusal);
+    struct object_act act = {tenant, id, NULL};
+    const enum status status = meta_writer_call(home->writer, doom_row, &act, refusal);
 
-    return status == STATUS_OK || status == STATUS_CONFLICT ? object_destroy(api, tenant, id, refusal) : status;
+    return status == STATUS_OK || status == STATUS_CONFLICT ? object_destroy(home, tenant, id, refusal) : status;
+}
+
+/* --- lent to workers -------------------------------------------------------------------------------------------------------- */
+
+enum status object_lend(const struct object_home *home, struct metadata *metadata, const char *tenant, const char *id, const char *kind,
+                        uint8_t ret_key[KEY_BYTES], struct store_put **ret_put, struct refusal *refusal)
+{
+    struct object_act act = {tenant, id, kind};
+    enum status status = vault_tenant_create(home->vault, tenant, refusal);
+
+    if (status == STATUS_OK)
+        status = meta_writer_call(home->writer, add_row, &act, refusal);
+    if (status == STATUS_OK)
+        status = vault_key_create(home->vault, tenant, id, ret_key, refusal);
+    return status == STATUS_OK ? store_put_lend(home->store, tenant, id, quota_of(metadata, tenant), ret_put, refusal) : status;
+}
+
+enum status object_lent_again(const struct object_home *home, struct metadata *metadata, const char *tenant, const char *id,
+                              struct store_put **ret_put, struct refusal *refusal)
+{
+    return store_put_lend(home->store, tenant, id, quota_of(metadata, tenant), ret_put, refusal);
+}
+
+enum status object_take_back(const struct object_home *home, const char *tenant, const char *id, struct store_put *put,
+                             struct refusal *refusal)
+{
+    struct refusal unheard = {{0}};
+
+    if (put == NULL && store_put_lend(home->store, tenant, id, STORE_QUOTA_NONE, &put, &unheard) != STATUS_OK)
+        put = NULL; /* it was committed */
+    store_put_abandon(put);
+    return object_undo(home, tenant, id, refusal);
 }
