@@ -34,7 +34,9 @@ allowed() {
     # Composes the others: no engine, no files but the store's.
     exec/control/api)
                     echo "shared/base shared/host exec/control/http/http.h exec/control/metadata exec/engine/files/refusal.h exec/store/store.h" \
-                         "exec/crypto/envelope.h exec/crypto/names.h exec/crypto/secret.h exec/crypto/vault.h" ;;
+                         "exec/crypto/envelope.h exec/crypto/names.h exec/crypto/secret.h exec/crypto/vault.h exec/control/objects/objects.h" ;;
+    exec/control/objects)
+                    echo "shared/base exec/control/metadata exec/engine/files/refusal.h exec/store/store.h exec/crypto" ;;
     exec|exec/*)    echo "shared exec" ;;
     sim|sim/*)      echo "shared traces sim" ;;
     *)              echo "" ;;
