@@ -1,5 +1,4 @@
-/* The folder as a whole: its config chooses modules, its file must hold exactly their matrices, and every number is
- * looked at once. */
+/* An adapter as a whole: its config chooses modules, its file must hold exactly their matrices, and every number is looked at once. */
 #include "engine/lora/peft.h"
 
 #include <errno.h>
@@ -210,18 +209,23 @@ static enum status read_config(struct opener *opener, const json_t *root)
     return verdict(&opener->faults);
 }
 
-static enum status read_tensors(struct opener *opener, int directory)
+static enum status copy_file(struct opener *opener, int directory)
 {
-    struct peft *peft = opener->peft;
     struct refusal *refusal = opener->faults.refusal;
     enum status status = safetensors_copy(directory, "adapter_model.safetensors", opener->file_shown, &safetensors_limits_adapter,
-                                          &peft->file, refusal);
+                                          &opener->peft->file, refusal);
 
     if (status == STATUS_NOT_FOUND && faccessat(directory, "adapter_model.bin", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return refuse(refusal, STATUS_INVALID, "%s: holds adapter_model.bin, a pickle, which can run code and is not read; "
                       "save it with safe_serialization=True", opener->faults.shown);
-    if (status != STATUS_OK)
-        return status;
+    return status;
+}
+
+static enum status read_tensors(struct opener *opener)
+{
+    struct peft *peft = opener->peft;
+    struct refusal *refusal = opener->faults.refusal;
+
     opener->seen = calloc((size_t)safetensors_count(peft->file) + 1, sizeof(*opener->seen));
     if (opener->seen == NULL)
         return refuse(refusal, STATUS_IO, "%s: no memory", opener->faults.shown);
@@ -234,11 +238,45 @@ static enum status read_tensors(struct opener *opener, int directory)
     return verdict(&opener->faults);
 }
 
+/* `file`: with the adapter's tensors, taken over; NULL: it lies in the folder. */
+static enum status open_adapter(struct opener *opener, const struct model_config *config, const json_t *root, int directory,
+                                struct safetensors *file, struct peft **ret_peft)
+{
+    const size_t pairs = (size_t)config->dims.layers * LORA_MODULE_COUNT;
+    struct peft *peft = calloc(1, sizeof(*peft));
+    enum status status;
+
+    opener->peft = peft;
+    opener->choice = calloc(pairs, sizeof(*opener->choice));
+    if (peft != NULL)
+        peft->pairs = calloc(pairs, sizeof(*peft->pairs));
+    if (peft == NULL || opener->choice == NULL || peft->pairs == NULL) {
+        safetensors_close(file);
+        status = refuse(opener->faults.refusal, STATUS_IO, "%s: no memory", opener->faults.shown);
+        goto free_all;
+    }
+    peft->file = file;
+    peft->source.layers = config->dims.layers;
+    peft->source.pair = peft->pairs;
+    status = read_config(opener, root);
+    if (status == STATUS_OK && peft->file == NULL)
+        status = copy_file(opener, directory);
+    if (status == STATUS_OK)
+        status = read_tensors(opener);
+free_all:
+    free(opener->choice);
+    free(opener->seen);
+    if (status == STATUS_OK)
+        *ret_peft = peft;
+    else
+        peft_close(peft);
+    return status;
+}
+
 enum status peft_open_at(int directory, const char *shown, const struct model_config *config, int32_t rank_max,
                          struct peft **ret_peft, struct refusal *refusal)
 {
     struct opener opener = {.dims = &config->dims, .rank_max = rank_max, .faults = {.shown = shown, .refusal = refusal}};
-    size_t pairs = (size_t)config->dims.layers * LORA_MODULE_COUNT;
     char path[PATH_BYTES_MAX + 64];
     json_t *root = NULL;
     enum status status;
@@ -247,29 +285,45 @@ enum status peft_open_at(int directory, const char *shown, const struct model_co
     snprintf(path, sizeof(path), "%.*s/adapter_config.json", PATH_BYTES_MAX, shown);
     snprintf(opener.file_shown, sizeof(opener.file_shown), "%.4000s/adapter_model.safetensors", shown);
     status = file_read_json(directory, "adapter_config.json", path, PEFT_CONFIG_BYTES_MAX, &root, refusal);
-    if (status != STATUS_OK)
-        return status;
-    opener.peft = calloc(1, sizeof(*opener.peft));
-    opener.choice = calloc(pairs, sizeof(*opener.choice));
-    if (opener.peft != NULL)
-        opener.peft->pairs = calloc(pairs, sizeof(*opener.peft->pairs));
-    if (opener.peft == NULL || opener.choice == NULL || opener.peft->pairs == NULL) {
-        status = refuse(refusal, STATUS_IO, "%s: no memory", shown);
-        goto free_all;
-    }
-    opener.peft->source.layers = config->dims.layers;
-    opener.peft->source.pair = opener.peft->pairs;
-    status = read_config(&opener, root);
     if (status == STATUS_OK)
-        status = read_tensors(&opener, directory);
-free_all:
+        status = open_adapter(&opener, config, root, directory, NULL, ret_peft);
     json_decref(root);
-    free(opener.choice);
-    free(opener.seen);
+    return status;
+}
+
+static enum status parse_config(const struct safetensors *file, const char *shown, json_t **ret_root, struct refusal *refusal)
+{
+    const char *text = safetensors_metadata(file, PEFT_CONFIG_KEY);
+    json_error_t error;
+
+    if (text == NULL)
+        return refuse(refusal, STATUS_INVALID, "%s: its __metadata__ has no " PEFT_CONFIG_KEY, shown);
+    if (strlen(text) > PEFT_CONFIG_BYTES_MAX)
+        return refuse(refusal, STATUS_INVALID, "%s: " PEFT_CONFIG_KEY " is longer than the %d bytes that are read", shown,
+                      PEFT_CONFIG_BYTES_MAX);
+    *ret_root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (json_is_object(*ret_root))
+        return STATUS_OK;
+    return refuse(refusal, STATUS_INVALID, "%s: " PEFT_CONFIG_KEY " is not a JSON object", shown);
+}
+
+enum status peft_open_bytes(const void *data, int64_t bytes, const char *shown, const struct model_config *config, int32_t rank_max,
+                            struct peft **ret_peft, struct refusal *refusal)
+{
+    struct opener opener = {.dims = &config->dims, .rank_max = rank_max, .faults = {.shown = shown, .refusal = refusal}};
+    struct safetensors *file = NULL;
+    json_t *root = NULL;
+    enum status status = safetensors_parse(data, bytes, shown, &safetensors_limits_adapter, &file, refusal);
+
+    check(rank_max >= 1 && rank_max <= LORA_RANK_MAX);
+    snprintf(opener.file_shown, sizeof(opener.file_shown), "%.4000s", shown);
     if (status == STATUS_OK)
-        *ret_peft = opener.peft;
+        status = parse_config(file, shown, &root, refusal);
+    if (status == STATUS_OK)
+        status = open_adapter(&opener, config, root, -1, file, ret_peft);
     else
-        peft_close(opener.peft);
+        safetensors_close(file);
+    json_decref(root);
     return status;
 }
 

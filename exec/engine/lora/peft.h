@@ -43,6 +43,11 @@ enum status peft_open(const char *directory, const struct model_config *config, 
 /* The same of an open folder, which stays the caller's; `shown` is its name in messages. */
 enum status peft_open_at(int directory, const char *shown, const struct model_config *config, int32_t rank_max,
                          struct peft **ret_peft, struct refusal *refusal);
+/* One file in place of the two: the tensors', whose __metadata__ has adapter_config.json's text under this key. So an object of a store is
+ * one adapter. `data` stays the caller's, unchanged until peft_close(); limits are those of a folder's file. */
+#define PEFT_CONFIG_KEY "adapter_config"
+enum status peft_open_bytes(const void *data, int64_t bytes, const char *shown, const struct model_config *config, int32_t rank_max,
+                            struct peft **ret_peft, struct refusal *refusal);
 void peft_close(struct peft *peft); /* NULL is fine */
 
 /* The least dimensions that the tensors of an adapter fit, for looking at one without its base: layers up to the
@@ -64,5 +69,8 @@ struct peft_write {
     const char *base;
 };
 enum status peft_write(const char *directory, const struct peft_write *write, struct refusal *refusal);
+/* As peft_open_bytes() reads it, in memory to be freed; `shown` is its name in messages. It has the folder's digest. */
+enum status peft_write_bytes(const struct peft_write *write, const char *shown, void **ret_data, size_t *ret_bytes,
+                             struct refusal *refusal);
 
 #endif

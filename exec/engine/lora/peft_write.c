@@ -78,53 +78,87 @@ static void add(struct named *list, int32_t layer, enum lora_module module, cons
     list->count++;
 }
 
-static enum status write_tensors(const char *path, const struct peft_write *write, struct refusal *refusal)
+/* Frees with named_free(), also when there was no memory. */
+static enum status name_all(const struct peft_write *write, const char *shown, struct named *ret_list, struct refusal *refusal)
 {
     const struct lora_source *source = write->source;
-    size_t most = (size_t)source->layers * LORA_MODULE_COUNT * 2;
-    struct named list = {calloc(most, sizeof(struct tensor)), calloc(most, TENSOR_NAME_MAX), 0};
-    enum status status = STATUS_IO;
+    const size_t most = (size_t)source->layers * LORA_MODULE_COUNT * 2;
 
-    if (list.tensor == NULL || list.name == NULL) {
-        refuse(refusal, STATUS_IO, "%s: no memory", path);
-        goto free_list;
-    }
+    *ret_list = (struct named){calloc(most, sizeof(struct tensor)), calloc(most, TENSOR_NAME_MAX), 0};
+    if (ret_list->tensor == NULL || ret_list->name == NULL)
+        return refuse(refusal, STATUS_IO, "%s: no memory", shown);
     for (int32_t layer = 0; layer < source->layers; layer++)
         for (enum lora_module module = 0; module < LORA_MODULE_COUNT; module++) {
             const struct lora_pair *pair = lora_source_pair(source, layer, module);
 
             if (pair->a == NULL)
                 continue;
-            add(&list, layer, module, "lora_A", pair->a, pair->a_dtype, pair->rank, lora_module_in(write->dims, module));
-            add(&list, layer, module, "lora_B", pair->b, pair->b_dtype, lora_module_out(write->dims, module), pair->rank);
+            add(ret_list, layer, module, "lora_A", pair->a, pair->a_dtype, pair->rank, lora_module_in(write->dims, module));
+            add(ret_list, layer, module, "lora_B", pair->b, pair->b_dtype, lora_module_out(write->dims, module), pair->rank);
         }
-    status = safetensors_write(path, list.tensor, list.count, NULL, NULL, refusal);
-free_list:
-    free(list.tensor);
-    free(list.name);
-    return status;
+    return STATUS_OK;
+}
+
+static void named_free(struct named *list)
+{
+    free(list->tensor);
+    free(list->name);
+}
+
+static enum status check_plain(const struct peft_write *write, const char *shown, struct refusal *refusal)
+{
+    check(write->source->layers == write->dims->layers);
+    return is_plain(write) ? STATUS_OK
+                           : refuse(refusal, STATUS_INVALID, "%s: an adapter of unequal ranks, scales or layers is not written", shown);
+}
+
+static char *config_text(const struct peft_write *write, size_t flags)
+{
+    json_t *config = make_config(write);
+    char *text = json_dumps(config, flags | JSON_SORT_KEYS);
+
+    json_decref(config);
+    check(text != NULL);
+    return text;
 }
 
 enum status peft_write(const char *directory, const struct peft_write *write, struct refusal *refusal)
 {
+    struct named list = {0};
     char path[4096];
-    json_t *config;
     char *text;
-    enum status status;
+    enum status status = check_plain(write, directory, refusal);
 
-    check(write->source->layers == write->dims->layers);
-    if (!is_plain(write))
-        return refuse(refusal, STATUS_INVALID, "%s: an adapter of unequal ranks, scales or layers is not written", directory);
-    snprintf(path, sizeof(path), "%.4000s/adapter_model.safetensors", directory);
-    status = write_tensors(path, write, refusal);
     if (status != STATUS_OK)
         return status;
-    config = make_config(write);
-    text = json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS);
-    json_decref(config);
-    check(text != NULL);
+    snprintf(path, sizeof(path), "%.4000s/adapter_model.safetensors", directory);
+    status = name_all(write, path, &list, refusal);
+    if (status == STATUS_OK)
+        status = safetensors_write(path, list.tensor, list.count, NULL, NULL, refusal);
+    named_free(&list);
+    if (status != STATUS_OK)
+        return status;
+    text = config_text(write, JSON_INDENT(2));
     snprintf(path, sizeof(path), "%.4000s/adapter_config.json", directory);
     status = file_write(path, text, strlen(text), refusal);
+    free(text);
+    return status;
+}
+
+enum status peft_write_bytes(const struct peft_write *write, const char *shown, void **ret_data, size_t *ret_bytes,
+                             struct refusal *refusal)
+{
+    struct named list = {0};
+    char *text;
+    enum status status = check_plain(write, shown, refusal);
+
+    if (status != STATUS_OK)
+        return status;
+    text = config_text(write, JSON_COMPACT);
+    status = name_all(write, shown, &list, refusal);
+    if (status == STATUS_OK)
+        status = safetensors_make(list.tensor, list.count, PEFT_CONFIG_KEY, text, shown, ret_data, ret_bytes, refusal);
+    named_free(&list);
     free(text);
     return status;
 }

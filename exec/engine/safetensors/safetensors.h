@@ -96,5 +96,8 @@ typedef bool safetensors_fill(void *context, const struct tensor *tensor, int64_
  * whole. STATUS_END: fill stopped it. */
 enum status safetensors_write(const char *path, const struct tensor *tensors, uint32_t count, safetensors_fill *fill, void *context,
                               struct refusal *refusal);
+/* The same bytes in memory, to be freed; each tensor has its `data`. `__metadata__` says `text` under `key` too; NULL: nothing more. */
+enum status safetensors_make(const struct tensor *tensors, uint32_t count, const char *key, const char *text, const char *shown,
+                             void **ret_data, size_t *ret_bytes, struct refusal *refusal);
 
 #endif

@@ -408,6 +408,82 @@ static void what_is_written_is_read_again(void **state)
     scratch_end(&scratch);
 }
 
+static enum status open_made(const void *data, size_t bytes, const struct model_config *config, int32_t rank_max, struct peft **ret_peft,
+                             struct refusal *refusal)
+{
+    refusal->text[0] = '\0';
+    *ret_peft = NULL;
+    return peft_open_bytes(data, (int64_t)bytes, "object", config, rank_max, ret_peft, refusal);
+}
+
+static void one_file_is_the_folders_adapter(void **state)
+{
+    struct scratch scratch;
+    struct model_config config = tiny_config(FAMILY_QWEN3);
+    struct refusal refusal = {""};
+    struct peft *peft = NULL;
+    struct peft *again = NULL;
+    struct peft_write write = {.dims = &config.dims, .alpha = 10, .base = "a \"tiny\" one"};
+    void *data = NULL;
+    size_t bytes = 0;
+
+    (void)state;
+    scratch_begin(&scratch);
+    tiny_adapter(scratch_folder(&scratch, "a"), &config, 5, 0x7f, 9, DTYPE_BF16);
+    assert_int_equal(peft_open(scratch_at(&scratch, "a"), &config, 5, &peft, &refusal), STATUS_OK);
+    write.source = &peft->source;
+    assert_int_equal(peft_write_bytes(&write, "object", &data, &bytes, &refusal), STATUS_OK);
+    assert_int_equal(open_made(data, bytes, &config, 5, &again, &refusal), STATUS_OK);
+    assert_memory_equal(peft->digest, again->digest, DIGEST_BYTES);
+    assert_int_equal(again->file_bytes, bytes);
+    peft_close(again);
+    /* A folder whose tensors' file is that one has the same digest: other readers see a plain file of tensors. */
+    scratch_write(&scratch, "a/adapter_model.safetensors", data, bytes);
+    assert_int_equal(peft_open(scratch_at(&scratch, "a"), &config, 5, &again, &refusal), STATUS_OK);
+    assert_memory_equal(peft->digest, again->digest, DIGEST_BYTES);
+    peft_close(again);
+    assert_int_equal(open_made(data, bytes, &config, 4, &again, &refusal), STATUS_INVALID);
+    assert_non_null(strstr(refusal.text, "object: rank 5 is above"));
+    assert_int_equal(open_made(data, bytes - 1, &config, 5, &again, &refusal), STATUS_INVALID);
+    write.alpha = 11;
+    assert_int_equal(peft_write_bytes(&write, "object", &data, &bytes, &refusal), STATUS_INVALID);
+    free(data);
+    peft_close(peft);
+    scratch_end(&scratch);
+}
+
+static void one_file_needs_its_config(void **state)
+{
+    const float number[4] = {1, 2, 3, 4};
+    const struct tensor tensor = {.name = "a", .data = number, .type = TENSOR_F32, .dims = 2, .shape = {2, 2}};
+    static const struct {
+        const char *key;
+        const char *text;
+        const char *why;
+    } cases[] = {
+        {NULL, NULL, "has no adapter_config"},
+        {"other", "{}", "has no adapter_config"},
+        {PEFT_CONFIG_KEY, "[1]", "is not a JSON object"},
+        {PEFT_CONFIG_KEY, "{\"r\": 1, \"r\": 2}", "is not a JSON object"},
+        {PEFT_CONFIG_KEY, "{\"r\": 1}", "peft_type"},
+    };
+    const struct model_config config = tiny_config(FAMILY_LLAMA);
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct refusal refusal = {""};
+        struct peft *peft;
+        void *data = NULL;
+        size_t bytes = 0;
+
+        assert_int_equal(safetensors_make(&tensor, 1, cases[i].key, cases[i].text, "object", &data, &bytes, &refusal), STATUS_OK);
+        assert_int_equal(open_made(data, bytes, &config, 8, &peft, &refusal), STATUS_INVALID);
+        if (strstr(refusal.text, cases[i].why) == NULL)
+            fail_msg("expected \"%s\" in: %s", cases[i].why, refusal.text);
+        free(data);
+    }
+}
+
 static void the_reference_adapters_are_taken_and_the_stranger_is_not(void **state)
 {
     static const struct { const char *name; int32_t rank; uint32_t modules; float scale; } adapters[] = {
@@ -460,6 +536,8 @@ int main(void)
         cmocka_unit_test(f16_and_bf16_that_are_not_finite_are_found),
         cmocka_unit_test(the_digest_is_that_of_the_effect),
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(one_file_is_the_folders_adapter),
+        cmocka_unit_test(one_file_needs_its_config),
         cmocka_unit_test(the_reference_adapters_are_taken_and_the_stranger_is_not),
     };
 
