@@ -104,7 +104,7 @@ static int take_schedule(struct line *line, uint32_t option, const char *value)
 
     if (!schedule_kind_find(value, &kind))
         return wrong(line, option, value, "constant, linear or cosine");
-    line->arguments.settings.schedule = (int64_t)kind;
+    line->arguments.wishes.settings.schedule = (int64_t)kind;
     return EXIT_OK;
 }
 
@@ -129,15 +129,15 @@ static int take_method(struct line *line, uint32_t option, const char *value)
 
     if (!run_method_find(value, &method))
         return wrong(line, option, value, "supervised or dpo");
-    line->arguments.settings.method = (int64_t)method;
+    line->arguments.wishes.settings.method = (int64_t)method;
     return EXIT_OK;
 }
 
 static int take_beta(struct line *line, uint32_t option, const char *value)
 {
-    double *beta = &line->arguments.settings.beta;
+    double *beta = &line->arguments.wishes.settings.beta;
 
-    line->arguments.beta_chosen = true;
+    line->arguments.wishes.beta_chosen = true;
     if (take_real(line, option, value, false, beta) != EXIT_OK)
         return EXIT_USAGE;
     return *beta <= 2 ? EXIT_OK : wrong(line, option, value, "at most 2");
@@ -145,9 +145,9 @@ static int take_beta(struct line *line, uint32_t option, const char *value)
 
 static int take_rate(struct line *line, uint32_t option, const char *value)
 {
-    line->arguments.rate_auto = strcmp(value, "auto") == 0;
-    line->arguments.rate = 0;
-    if (line->arguments.rate_auto || take_real(line, option, value, false, &line->arguments.rate) == EXIT_OK)
+    line->arguments.wishes.rate_auto = strcmp(value, "auto") == 0;
+    line->arguments.wishes.rate = 0;
+    if (line->arguments.wishes.rate_auto || take_real(line, option, value, false, &line->arguments.wishes.rate) == EXIT_OK)
         return EXIT_OK;
     return EXIT_USAGE;
 }
@@ -167,7 +167,7 @@ static int take_flag(bool *ret)
 static int take(struct line *line, uint32_t option, const char *value)
 {
     struct train_arguments *arguments = &line->arguments;
-    struct run_settings *settings = &arguments->settings;
+    struct run_settings *settings = &arguments->wishes.settings;
 
     switch (option) {
     case OPTION_model: return take_text(&arguments->model, value);
@@ -192,7 +192,7 @@ static int take(struct line *line, uint32_t option, const char *value)
     case OPTION_checkpoint_every_s: return take_whole(line, option, value, 0, 1 << 30, &arguments->checkpoint_every_s);
     case OPTION_alpha: return take_real(line, option, value, false, &settings->alpha);
     case OPTION_learning_rate: return take_rate(line, option, value);
-    case OPTION_learning_rate_multiplier: return take_real(line, option, value, false, &arguments->rate_multiplier);
+    case OPTION_learning_rate_multiplier: return take_real(line, option, value, false, &arguments->wishes.rate_multiplier);
     case OPTION_weight_decay: return take_real(line, option, value, true, &settings->decay);
     case OPTION_clip: return take_real(line, option, value, true, &settings->clip);
     case OPTION_method: return take_method(line, option, value);
@@ -216,16 +216,16 @@ static int check_job(const struct line *line)
         fprintf(stderr, "%s: --validation or --validation-split, not both\n", line->options.command);
         return EXIT_USAGE;
     }
-    if (arguments->settings.method != RUN_DPO && arguments->beta_chosen) {
+    if (arguments->wishes.settings.method != RUN_DPO && arguments->wishes.beta_chosen) {
         fprintf(stderr, "%s: --beta belongs to --method dpo\n", line->options.command);
         return EXIT_USAGE;
     }
-    if (arguments->settings.method == RUN_DPO && arguments->rate_auto) {
+    if (arguments->wishes.settings.method == RUN_DPO && arguments->wishes.rate_auto) {
         fprintf(stderr, "%s: --learning-rate auto is fitted to supervised learning; leave it out for %g, or give one\n", line->options.command,
-                TRAIN_RATE_DPO);
+                RUN_RATE_DPO);
         return EXIT_USAGE;
     }
-    if (arguments->rate > 0 && arguments->rate_multiplier != 1) {
+    if (arguments->wishes.rate > 0 && arguments->wishes.rate_multiplier != 1) {
         fprintf(stderr, "%s: --learning-rate is the peak itself: --learning-rate-multiplier is for the default and for auto\n", line->options.command);
         return EXIT_USAGE;
     }
@@ -284,10 +284,9 @@ static void line_init(struct line *line, int argc, char **argv)
                                      .argc = argc, .argv = argv, .at = 1};
     worker_config_init(&line->worker);
     line->worker.threads = worker_threads_here();
-    line->arguments.rate_multiplier = 1;
     line->arguments.checkpoint_every_s = 600;
     line->arguments.tp = 1;
-    line->arguments.settings = (struct run_settings){.rank = 16, .schedule = SCHEDULE_LINEAR, .patience = 3, .clip = 1};
+    line->arguments.wishes = RUN_WISHES_DEFAULT;
 }
 
 /* --- the jobs --------------------------------------------------------------------------------------------------------------- */
@@ -394,8 +393,8 @@ int cmd_train(int argc, char **argv)
     arguments->trainer.device = line.worker.device;
     arguments->trainer.threads = line.worker.threads;
     arguments->trainer.kernels = line.worker.kernels;
-    arguments->mode_chosen = line.worker.mode_chosen;
-    arguments->settings.mode = (int64_t)line.worker.mode;
+    arguments->wishes.mode_chosen = line.worker.mode_chosen;
+    arguments->wishes.settings.mode = (int64_t)line.worker.mode;
     if (arguments->reference != NULL)
         return train_reference(arguments);
     return arguments->jobs != NULL ? run_jobs(&line) : run_all(arguments, arguments, 1);

@@ -5,12 +5,7 @@
 #include <jansson.h>
 
 #include "cmd.h"
-#include "engine/train/plan.h"
-#include "engine/train/run/run.h"
-
-#define TRAIN_RATE 1e-4     /* the default; times the multiplier */
-#define TRAIN_RATE_DPO 1e-5
-#define TRAIN_BETA 0.1
+#include "engine/train/run/choose.h"
 
 struct train_arguments {
     const char *model;
@@ -21,17 +16,12 @@ struct train_arguments {
     const char *jobs;              /* NULL: one job, of the command line */
     const char *base_socket;       /* where the base is lent; NULL: a copy of its own */
     const char *checkpoints;       /* NULL: beside out */
-    struct run_settings settings;  /* batch, epochs, alpha, row_tokens: 0 is for who reads the data to choose */
-    bool beta_chosen;
-    double rate;                   /* 0: the default, or fitted */
-    bool rate_auto;                /* fitted to the model */
-    double rate_multiplier;        /* of the default or the fitted */
+    struct run_wishes wishes;
     int64_t validation_percent;    /* 0: no split */
     int64_t checkpoint_every_s;
     bool restart;
     bool json;
     bool quiet;
-    bool mode_chosen;
     bool recompute_chosen;         /* else by the memory there is */
     bool dry_run;
     int64_t tp;                    /* devices that the model is cut for; only to plan */
@@ -50,10 +40,6 @@ enum status train_jobs_open(const char *path, struct train_jobs *ret_jobs, struc
 void train_jobs_close(struct train_jobs *jobs);
 /* A field's value as the command line would have it, in `buffer` where it is no text; NULL: neither text nor number. */
 const char *train_job_value(const json_t *value, char *buffer, size_t size);
-
-/* What the command line left open: context, alpha, rate, mode. Epochs and batch size are for who reads the data. */
-enum status train_settings(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
-                           struct run_settings *ret_settings, struct refusal *refusal);
 
 struct train_choice {
     struct plan plan;

@@ -25,34 +25,19 @@ static int64_t now_ns(void)
 
 /* --- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static enum status source_of(const struct training *training, struct data_source *ret_source, struct refusal *refusal)
-{
-    const struct model_config *config = &training->session->model->config;
-    int32_t eos = tokenizer_special(training->session->tokenizer, TOKENIZER_EOS);
-
-    if (eos == TOKENIZER_NO_ID && config->eos_count > 0)
-        eos = config->eos[0];
-    if (eos == TOKENIZER_NO_ID)
-        return refuse(refusal, STATUS_INVALID, "%s: names no token that ends a text: put eos_token into tokenizer_config.json",
-                      training->arguments->model);
-    *ret_source = (struct data_source){.tokenizer = training->session->tokenizer, .eos = eos, .vocabulary = config->dims.vocabulary,
-                                       .tokens_max = (int32_t)training->run.settings.row_tokens,
-                                       .preferences = training->run.settings.method == RUN_DPO};
-    return STATUS_OK;
-}
-
 static enum status open_data(struct training *training, struct refusal *refusal)
 {
     const struct train_arguments *arguments = training->arguments;
     struct data_source source;
-    enum status status = source_of(training, &source, refusal);
+    enum status status = run_source(arguments->model, training->session->tokenizer, &training->session->model->config, &training->run.settings,
+                                    &source, refusal);
 
     if (status == STATUS_OK)
         status = data_open(arguments->data, &source, &training->data, refusal);
     if (status == STATUS_OK && arguments->validation != NULL)
         status = data_open(arguments->validation, &source, &training->validation, refusal);
     if (status == STATUS_OK && arguments->validation_percent > 0)
-        status = data_split(training->data, (int32_t)arguments->validation_percent, (uint64_t)arguments->settings.seed, &training->validation,
+        status = data_split(training->data, (int32_t)arguments->validation_percent, (uint64_t)arguments->wishes.settings.seed, &training->validation,
                             refusal);
     return status;
 }
@@ -62,10 +47,7 @@ static void set_up(struct training *training)
     const struct train_arguments *arguments = training->arguments;
     struct run_config *run = &training->run;
 
-    if (run->settings.epochs == 0)
-        run->settings.epochs = data_epochs(training->data->examples);
-    if (run->settings.batch == 0)
-        run->settings.batch = data_batch(train_units(training));
+    run_choose_data(&run->settings, training->data);
     snprintf(training->checkpoints, sizeof(training->checkpoints), "%.*s.checkpoints", (int)min_i64((int64_t)folder_path_length(arguments->out), 4000),
              arguments->out);
     run->model = training->session->model;
@@ -110,7 +92,7 @@ static bool training_open(struct training *training, const struct session *sessi
         free(name);
         json_decref(text);
     }
-    status = train_settings(arguments, &model->config, model->dtype, &training->run.settings, &refusal);
+    status = run_choose(&arguments->wishes, &model->config, model->dtype, &training->run.settings, &refusal);
     if (status == STATUS_OK)
         status = open_data(training, &refusal);
     if (status != STATUS_OK) {
@@ -132,18 +114,15 @@ static enum status session_open(struct session *session, const struct train_argu
 {
     const struct train_arguments *arguments = session->arguments;
     struct run_settings settings;
-    char error[TOKENIZER_ERROR_MAX] = "";
     enum status status = model_open(arguments->model, &session->model, refusal);
 
     if (status == STATUS_OK && arguments->base_socket != NULL)
         status = base_borrow(arguments->base_socket, arguments->trainer.device, session->model, &train_stop, &session->loan, refusal);
     if (status == STATUS_OK)
-        status = train_settings(train_largest(jobs, count), &session->model->config, session->model->dtype, &settings, refusal);
+        status = run_choose(&train_largest(jobs, count)->wishes, &session->model->config, session->model->dtype, &settings, refusal);
     if (status == STATUS_OK)
         status = train_recompute(arguments, &session->model->config, session->model->dtype, &settings, count, &session->choice, refusal);
-    if (status == STATUS_OK && tokenizer_open(arguments->model, &session->tokenizer, error) != STATUS_OK)
-        status = refuse(refusal, STATUS_INVALID, "%s", error);
-    return status;
+    return status == STATUS_OK ? run_tokenizer(arguments->model, &session->tokenizer, refusal) : status;
 }
 
 /* --- training --------------------------------------------------------------------------------------------------------------- */

@@ -7,36 +7,10 @@
 
 #include "cmd_train.h"
 
-#define ROW_TOKENS 2048
 #define GIB ((double)(INT64_C(1) << 30))
 static const int32_t shown_processes[] = {1, 2, 4, 8};
 
 /* --- what there is ---------------------------------------------------------------------------------------------------------- */
-
-/* The number behind `name` in a file of the kernel's, 0: none. */
-static int64_t number_in(const char *path, const char *name)
-{
-    FILE *file = fopen(path, "re");
-    char line[256];
-    int64_t number = 0;
-
-    while (file != NULL && number == 0 && fgets(line, sizeof(line), file) != NULL)
-        if (strncmp(line, name, strlen(name)) == 0)
-            number = strtoll(line + strlen(name), NULL, 10);
-    if (file != NULL)
-        fclose(file);
-    return number;
-}
-
-/* What the machine has to spare, page cache included, and this group of processes may have. */
-static int64_t host_memory(void)
-{
-    const int64_t there = number_in("/proc/meminfo", "MemAvailable:") * 1024;
-    const int64_t most = number_in("/sys/fs/cgroup/memory.max", "");
-    const int64_t taken = number_in("/sys/fs/cgroup/memory.current", "") - number_in("/sys/fs/cgroup/memory.stat", "inactive_file ");
-
-    return most > 0 && most - taken < there ? most - taken : there;
-}
 
 /* The CPU's memory is the host's; devices that share a model have their own. */
 static bool on_host(const struct train_arguments *arguments)
@@ -49,49 +23,17 @@ static int64_t memory_of(const struct train_arguments *arguments)
 {
     if (arguments->memory_gib > 0)
         return (int64_t)(arguments->memory_gib * GIB);
-    return on_host(arguments) ? host_memory() : 0;
+    return on_host(arguments) ? run_host_memory() : 0;
 }
 
 /* --- choices ---------------------------------------------------------------------------------------------------------------- */
-
-static enum status choose_rate(const struct train_arguments *arguments, const struct model_config *model, double *ret_rate,
-                               struct refusal *refusal)
-{
-    double rate = arguments->rate > 0 ? arguments->rate : arguments->settings.method == RUN_DPO ? TRAIN_RATE_DPO : TRAIN_RATE;
-
-    if (arguments->rate_auto && !rate_fitted(model->family, model->dims.hidden, &rate))
-        return refuse(refusal, STATUS_INVALID, "--learning-rate auto is fitted to Llama and Qwen, and this model is of the family %s: give a "
-                                               "rate, or leave the option out for %g", model_family_name(model->family), TRAIN_RATE);
-    *ret_rate = rate * arguments->rate_multiplier;
-    return STATUS_OK;
-}
-
-enum status train_settings(const struct train_arguments *arguments, const struct model_config *model, enum dtype dtype,
-                           struct run_settings *ret_settings, struct refusal *refusal)
-{
-    struct run_settings settings = arguments->settings;
-    const int32_t positions = model->positions_max;
-
-    if (settings.row_tokens > positions)
-        return refuse(refusal, STATUS_INVALID, "--context %lld is more than the model's %d positions", (long long)settings.row_tokens, positions);
-    if (settings.row_tokens == 0)
-        settings.row_tokens = positions < ROW_TOKENS ? positions : ROW_TOKENS;
-    if (settings.method == RUN_DPO && !arguments->beta_chosen)
-        settings.beta = TRAIN_BETA;
-    if (settings.alpha <= 0)
-        settings.alpha = 2 * (double)settings.rank;
-    if (!arguments->mode_chosen)
-        settings.mode = dtype == DTYPE_BF16 ? MODE_FAST : MODE_EXACT;
-    *ret_settings = settings;
-    return choose_rate(arguments, model, &ret_settings->rate, refusal);
-}
 
 const struct train_arguments *train_largest(const struct train_arguments *jobs, int32_t count)
 {
     const struct train_arguments *largest = &jobs[0];
 
     for (int32_t i = 1; i < count; i++)
-        if (jobs[i].settings.rank > largest->settings.rank)
+        if (jobs[i].wishes.settings.rank > largest->wishes.settings.rank)
             largest = &jobs[i];
     return largest;
 }
@@ -242,7 +184,7 @@ int train_plan(const struct train_arguments *arguments, const struct train_argum
     enum status status = model_config_read(arguments->model, &model, &refusal);
 
     if (status == STATUS_OK)
-        status = train_settings(train_largest(jobs, count), &model, model.dtype, &settings, &refusal);
+        status = run_choose(&train_largest(jobs, count)->wishes, &model, model.dtype, &settings, &refusal);
     if (status == STATUS_OK)
         status = train_recompute(arguments, &model, model.dtype, &settings, count, &choice, &refusal);
     if (status != STATUS_OK) {

@@ -34,7 +34,7 @@ void train_plot(const struct train_arguments *arguments, const struct run_outcom
     char script[PLOTS_PATH_MAX + 16];
     char best[24];
     char subtitle[160];
-    const char *const values[] = {validated ? "1" : "0", arguments->settings.method == RUN_DPO ? "1" : "0", best, subtitle, NULL};
+    const char *const values[] = {validated ? "1" : "0", arguments->wishes.settings.method == RUN_DPO ? "1" : "0", best, subtitle, NULL};
     enum status status;
 
     if (plots_find(plots) != STATUS_OK) {

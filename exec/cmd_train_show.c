@@ -108,7 +108,7 @@ void train_show_begin(const struct training *training)
     const struct data_set *data = training->data;
     json_t *begin = json_pack("{s:{s:s, s:f, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:s}}", "begin",
                               "method", run_method_name((enum run_method)settings->method), "learning_rate", settings->rate,
-                              "learning_rate_from", arguments->rate_auto ? "auto" : arguments->rate > 0 ? "given" : "default",
+                              "learning_rate_from", arguments->wishes.rate_auto ? "auto" : arguments->wishes.rate > 0 ? "given" : "default",
                               "schedule", schedule_kind_name((enum schedule_kind)settings->schedule),
                               "epochs", (json_int_t)settings->epochs, "batch_size", (json_int_t)settings->batch,
                               "rank", (json_int_t)settings->rank, "alpha", settings->alpha, "seed", (json_int_t)settings->seed,
@@ -164,5 +164,5 @@ void train_show_data(const struct training *training)
     fprintf(stderr, "\n%s%lld epochs of %lld steps, %lld %s a step; rank %lld, alpha %g, learning rate %.3g%s\n", among(training), (long long)settings->epochs,
             (long long)((train_units(training) + settings->batch - 1) / settings->batch), (long long)settings->batch,
             settings->method == RUN_DPO ? "pairs" : "samples", (long long)settings->rank,
-            settings->alpha, settings->rate, training->arguments->rate_auto ? ", fitted to the model" : "");
+            settings->alpha, settings->rate, training->arguments->wishes.rate_auto ? ", fitted to the model" : "");
 }

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cmd_train.h"
+#include "cmd.h"
 #include "engine/files/file.h"
+#include "engine/train/run/choose.h"
 #include "host/options.h"
 #include "host/words.h"
 #include "validate/validate.h"
@@ -204,67 +205,34 @@ static enum status read_file(const char *path, struct validator *validator, stru
 static enum status source_open(const struct arguments *arguments, struct tokenizer **ret_tokenizer, struct data_source *ret_source,
                                struct refusal *refusal)
 {
-    struct train_arguments train = {.rate_multiplier = 1, .settings = {.row_tokens = arguments->context, .rank = 16}};
+    struct run_wishes wishes = RUN_WISHES_DEFAULT;
     struct run_settings settings;
     struct model_config model;
-    char error[TOKENIZER_ERROR_MAX] = "";
-    int32_t eos;
     enum status status = model_config_read(arguments->model, &model, refusal);
 
+    wishes.settings.row_tokens = arguments->context;
     if (status == STATUS_OK)
-        status = train_settings(&train, &model, model.dtype, &settings, refusal);
-    if (status == STATUS_OK && tokenizer_open(arguments->model, ret_tokenizer, error) != STATUS_OK)
-        status = refuse(refusal, STATUS_INVALID, "%s", error);
-    if (status != STATUS_OK)
-        return status;
-    eos = tokenizer_special(*ret_tokenizer, TOKENIZER_EOS);
-    if (eos == TOKENIZER_NO_ID && model.eos_count > 0)
-        eos = model.eos[0];
-    if (eos == TOKENIZER_NO_ID)
-        return refuse(refusal, STATUS_INVALID, "%s: names no token that ends a text: put eos_token into tokenizer_config.json", arguments->model);
-    *ret_source = (struct data_source){.tokenizer = *ret_tokenizer, .eos = eos, .vocabulary = model.dims.vocabulary,
-                                       .tokens_max = (int32_t)settings.row_tokens, .preferences = arguments->preferences};
-    return STATUS_OK;
+        status = run_choose(&wishes, &model, model.dtype, &settings, refusal);
+    if (status == STATUS_OK)
+        status = run_tokenizer(arguments->model, ret_tokenizer, refusal);
+    if (status == STATUS_OK)
+        status = run_source(arguments->model, *ret_tokenizer, &model, &settings, ret_source, refusal);
+    if (status == STATUS_OK)
+        ret_source->preferences = arguments->preferences;
+    return status;
 }
 
 /* --- what it says ----------------------------------------------------------------------------------------------------------- */
 
-static json_t *dry_run_json(const struct arguments *arguments, const struct validate_dry_run *plan, int32_t context)
-{
-    json_t *all = json_pack("{s:I, s:I, s:I, s:I, s:I, s:i}", "epochs", (json_int_t)plan->epochs, "batch_size", (json_int_t)plan->batch, "steps",
-                            (json_int_t)plan->steps, "tokens", (json_int_t)plan->tokens, "trained_tokens", (json_int_t)plan->trained_tokens, "context",
-                            (int)context);
-
-    if (arguments->price > 0)
-        json_object_update_new(all, json_pack("{s:f, s:f}", "price_per_million_tokens", arguments->price, "price",
-                                              arguments->price * (double)plan->tokens / 1e6));
-    if (arguments->tokens_per_s > 0)
-        json_object_update_new(all, json_pack("{s:f, s:f}", "tokens_per_s", arguments->tokens_per_s, "seconds",
-                                              (double)plan->tokens / arguments->tokens_per_s));
-    json_object_set_new(all, "assumes", json_string("every token of a sample as it is cut counts, once an epoch; validation, checkpoints and "
-                                                    "waiting are not counted"));
-    return all;
-}
-
 static void print_json(const struct arguments *arguments, const struct validator *training, const struct validator *validation,
                        const struct data_source *source)
 {
-    const bool accept = validator_accepts(training) && (validation == NULL || validator_accepts(validation));
-    json_t *issues = json_array();
-    json_t *all = json_pack("{s:b, s:s, s:o}", "accept", (int)accept, "method", arguments->preferences ? "dpo" : "supervised", "issues", issues);
-    struct validate_dry_run plan;
+    const struct validate_report report = {.training = training, .validation = validation, .preferences = arguments->preferences,
+                                           .context = source != NULL ? source->tokens_max : 0, .epochs = arguments->epochs,
+                                           .batch = arguments->batch, .price = arguments->price, .tokens_per_s = arguments->tokens_per_s};
+    json_t *all = validate_report_json(&report);
 
-    validate_issues_json(training, "training", issues);
-    json_object_set_new(all, "counts", validate_counts_json(training));
-    json_object_set_new(all, "statistics", validate_statistics_json(training));
-    if (validation != NULL) {
-        validate_issues_json(validation, "validation", issues);
-        json_object_set_new(all, "validation_counts", validate_counts_json(validation));
-        json_object_set_new(all, "validation_statistics", validate_statistics_json(validation));
-    }
-    if (source != NULL && validate_plan(training, arguments->epochs, arguments->batch, &plan))
-        json_object_set_new(all, "dry_run", dry_run_json(arguments, &plan, source->tokens_max));
-    json_dumpf(all, arguments->output, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_dumpf(all, arguments->output, VALIDATE_REPORT_FORM);
     fputc('\n', arguments->output);
     json_decref(all);
 }

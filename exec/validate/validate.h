@@ -166,7 +166,26 @@ bool validate_plan(const struct validator *validator, int64_t epochs, int64_t ba
 void validate_issues_json(const struct validator *validator, const char *file, json_t *list);
 json_t *validate_counts_json(const struct validator *validator);
 json_t *validate_statistics_json(const struct validator *validator);
-/* The same for a person. */
+/* All that berth-exec validate --json says, of one file or two. json_decref() it. */
+struct validate_report {
+    const struct validator *training;
+    const struct validator *validation; /* NULL: none */
+    bool preferences;
+    int32_t context;                    /* of the model that was looked at; 0: none was */
+    int64_t epochs;                     /* of the dry run; 0: the trainer's rule */
+    int64_t batch;
+    double price;                       /* of a million tokens; 0: not known */
+    double tokens_per_s;                /* likewise */
+};
+json_t *validate_report_json(const struct validate_report *report);
+bool validate_report_accepts(const struct validate_report *report);
+/* How its text is written, so that it is one wherever it is made. */
+#define VALIDATE_REPORT_FORM (JSON_COMPACT | JSON_REAL_PRECISION(9))
+
+/* Whether a file that begins so is one of preferences: by the keys of its first line that is not blank. */
+bool validate_looks_preferred(const char *bytes, size_t count);
+
+/* The issues for a person. */
 void validate_print(const struct validator *validator, const char *file, FILE *out);
 
 #endif

@@ -331,7 +331,7 @@ static double rate_of(enum model_family family, const char *rate, const char *mu
 
     line_init(&line, ARRAY_COUNT(argv), argv);
     assert_int_equal(parse(&line), EXIT_OK);
-    if (train_settings(&line.arguments, &config, DTYPE_F32, &settings, &refusal) == STATUS_OK)
+    if (run_choose(&line.arguments.wishes, &config, DTYPE_F32, &settings, &refusal) == STATUS_OK)
         return settings.rate;
     printf("%s\n", refusal.text);
     return -1;
