@@ -197,53 +197,51 @@ static bool is_expired(struct link *link, int64_t at_ns)
     return true;
 }
 
-enum link_event link_next(struct link *link, int wait_ms, struct wire_frame *ret_frame, struct wire_inbox **ret_inbox)
+/* Sends, waits once, takes at most one packet. */
+static enum link_event turn(struct link *link, int64_t until_ns, struct wire_frame *ret_frame)
 {
-    int64_t at_ns = now_ns();
-    const int64_t until_ns = wait_ms < 0 ? NEVER_NS : at_ns + wait_ms * NS_PER_MS;
-
     wire_inbox_close(&link->inbox);
-    *ret_inbox = &link->inbox;
     if (link->is_gone)
         return LINK_GONE;
     if (wire_state(link->wire).fault != WIRE_FAULT_NONE)
         return LINK_KILLED;
-    for (;;) {
-        (void)link_flush(link);
-        if (wait_for(link, at_ns, until_ns)) {
-            const int64_t lease_ns = wire_state(link->wire).lease_until_ns;
-            const enum link_event event = take_one(link, ret_frame);
+    (void)link_flush(link);
+    if (wait_for(link, now_ns(), until_ns)) {
+        const int64_t lease_ns = wire_state(link->wire).lease_until_ns;
+        const enum link_event event = take_one(link, ret_frame);
 
-            if (wire_state(link->wire).lease_until_ns != lease_ns)
-                link->has_expired = false;
-            if (event != LINK_NOTHING)
-                return event;
-        }
-        at_ns = now_ns();
-        if (is_expired(link, at_ns))
-            return LINK_EXPIRED;
-        if (at_ns >= until_ns)
-            return LINK_NOTHING;
+        if (wire_state(link->wire).lease_until_ns != lease_ns)
+            link->has_expired = false;
+        if (event != LINK_NOTHING)
+            return event;
     }
+    return is_expired(link, now_ns()) ? LINK_EXPIRED : LINK_NOTHING;
+}
+
+static int64_t until_of(int wait_ms)
+{
+    return wait_ms < 0 ? NEVER_NS : now_ns() + wait_ms * NS_PER_MS;
+}
+
+enum link_event link_next(struct link *link, int wait_ms, struct wire_frame *ret_frame, struct wire_inbox **ret_inbox)
+{
+    const int64_t until_ns = until_of(wait_ms);
+    enum link_event event;
+
+    *ret_inbox = &link->inbox;
+    do
+        event = turn(link, until_ns, ret_frame);
+    while (event == LINK_NOTHING && now_ns() < until_ns);
+    return event;
 }
 
 bool link_settle(struct link *link, int wait_ms)
 {
-    const int64_t until_ns = now_ns() + wait_ms * NS_PER_MS;
+    const int64_t until_ns = until_of(wait_ms);
+    enum link_event event = LINK_NOTHING;
     struct wire_frame frame;
-    struct wire_inbox *inbox;
 
-    for (;;) {
-        const struct wire_state state = wire_state(link->wire);
-        const int64_t left_ns = until_ns - now_ns();
-        enum link_event event;
-
-        if (state.committed_seq == state.seq)
-            return true;
-        if (wait_ms >= 0 && left_ns <= 0)
-            return false;
-        event = link_next(link, wait_ms < 0 ? -1 : (int)(left_ns / NS_PER_MS + 1), &frame, &inbox);
-        if (event == LINK_GONE || event == LINK_KILLED)
-            return wire_state(link->wire).committed_seq == wire_state(link->wire).seq;
-    }
+    while (wire_state(link->wire).committed_seq != wire_state(link->wire).seq && event != LINK_GONE && event != LINK_KILLED && now_ns() < until_ns)
+        event = turn(link, until_ns, &frame);
+    return wire_state(link->wire).committed_seq == wire_state(link->wire).seq;
 }
