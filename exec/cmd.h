@@ -13,6 +13,7 @@
     X(model, "look at models and adapters, make random ones, merge them")      \
     X(tokenize, "text through a model's tokenizer and back, chats through its template") \
     X(devices, "what this machine can compute with")                           \
+    X(worker, "what the keeper starts: servers, trainers, validators that the control plane speaks to") \
     X(vault, "make a master key, put tenants' keys under another")             \
     X(control, "the control plane: metadata and local administration")         \
     X(tenant, "organizations and what each may have: add, list, set, suspend") \

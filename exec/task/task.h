@@ -1,0 +1,22 @@
+/* Workers of one task: a validator looks through a file of a tenant's, a trainer learns an adapter from one. Each is told what to do by a
+ * START over its link, gets its objects as descriptors with their keys, and gives back sealed objects and a RESULT; plain bytes of a
+ * tenant's are in its memory alone. What it says in the clear are numbers and codes, never words. Once it has opened what it needs, it
+ * is in a sandbox (sandbox/sandbox.h). */
+#ifndef TASK_TASK_H
+#define TASK_TASK_H
+
+#include "base/base.h"
+
+enum task_kind { TASK_VALIDATE, TASK_TRAIN };
+
+struct task_config {
+    enum task_kind kind;
+    int socket;               /* KEEPER_SOCKET */
+    uint32_t worker_kind;     /* said in HELLO */
+    int lost_ms;              /* without a lease for so long it saves and ends; 0: 60,000 */
+};
+/* The whole life of the process: exit code 0 when all that it had to say is committed, be it a RESULT, a FAILED or a yield's last
+ * CHECKPOINT. Ends at once, without returning, when it is told to or its socket is closed. */
+int task_run(const struct task_config *config);
+
+#endif

@@ -1,0 +1,63 @@
+/* A worker of a task in a child process, and the control plane's end of its talk in the test: objects sealed for it, frames taken from it. */
+#ifndef TESTS_EXEC_TASK_RIG_H
+#define TESTS_EXEC_TASK_RIG_H
+
+#include <jansson.h>
+#include <sys/types.h>
+
+#include "crypto/envelope.h"
+#include "exec/scratch.h"
+#include "link/fault.h"
+#include "support.h"
+#include "task/task.h"
+#include "wire/socket.h"
+
+#define TENANT "org-1"
+
+/* A file without a name. */
+struct object {
+    char id[NAME_BYTES];
+    uint8_t key[KEY_BYTES];
+    int file;
+};
+struct object object_new(const char *id);
+/* With these bytes sealed in it. */
+struct object object_of(const char *id, const char *purpose, const void *bytes, size_t count);
+/* free() it; fails the test when it does not open. */
+char *object_text(const struct object *object, const char *purpose, size_t *ret_count);
+int64_t object_size(const struct object *object);
+void object_digest(const struct object *object, uint8_t ret_digest[32]); /* of its sealed bytes */
+
+#define FRAMES_MAX 512
+struct said {
+    uint16_t kind;
+    union wire_body body;        /* its views are gone */
+    char *metrics;               /* of those that have any, or NULL */
+    uint8_t sealed[FAULT_SEALED_MAX];
+    uint32_t sealed_count;
+};
+
+struct control {
+    struct wire *wire;
+    void *memory;
+    int socket;
+    pid_t child;
+    struct wire_inbox inbox;
+    struct said said[FRAMES_MAX]; /* `must` frames but HELLO and INVENTORY, and PROGRESS */
+    int count;
+    uint32_t lease_ms;
+    bool ended;
+    int code;                    /* 128 and the signal's number, when one ended it */
+};
+
+/* descriptors, grants: of the objects, in this order; base: a folder whose descriptor goes behind them, or NULL. */
+struct control *control_begin(enum task_kind kind, const char *settings, const struct object *const *objects, int count, const char *base);
+/* Takes what comes until a frame of this kind, or the end of the process: NULL then. What was said stays the control's. */
+const struct said *control_await(struct control *control, uint16_t kind);
+/* Until its end. */
+int control_wait(struct control *control);
+void control_more(struct control *control, uint32_t deadline_ms, const struct object *const *objects, int count);
+void control_kill(struct control *control);
+void control_end(struct control *control); /* free() */
+
+#endif
