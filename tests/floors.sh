@@ -29,6 +29,9 @@ allowed() {
                     echo "shared/base shared/host exec/engine/files/refusal.h exec/crypto/names.h exec/crypto/secret.h" ;;
     exec/control/admin)
                     echo "shared/base exec/control/metadata exec/engine/files/refusal.h exec/crypto/names.h" ;;
+    exec/control/core)
+                    echo "shared/base shared/cache/view.h shared/fleet shared/policy shared/journal exec/control/metadata exec/keeper/launcher.h exec/wire" \
+                         "exec/engine/files/refusal.h exec/crypto/names.h" ;;
     exec/control/http)
                     echo "shared/base shared/host exec/engine/files/refusal.h" ;;
     # Composes the others: no engine, no files but the store's.

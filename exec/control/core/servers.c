@@ -1,0 +1,539 @@
+/* Model servers: a replica of the fleet core's is a process here. Its row is written before it is launched, so that the next control
+ * plane finds what it must; its place among the replicas is free as soon as it is gone, whatever is still to be written of it. */
+#define _GNU_SOURCE /* F_DUPFD_CLOEXEC */
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "control/core/internal.h"
+
+struct server *server_of(struct core *core, const struct worker_link *worker)
+{
+    return worker->server != NONE_INDEX ? &core->servers[worker->server] : NULL;
+}
+
+static void take_place(struct core *core, struct server *server, uint32_t base, replica_id replica, uint16_t gpu_mask)
+{
+    const uint32_t index = replica_index(replica);
+
+    check(server->state == SERVER_NONE && server->known == NULL);
+    *server = (struct server){.state = SERVER_STARTING,
+                              .index = index,
+                              .base = base,
+                              .replica = replica,
+                              .gpu_mask = gpu_mask,
+                              .known = calloc((size_t)core->config.adapters_max + 1, sizeof(struct known)),
+                              .loaded = {NONE_INDEX, NONE_INDEX, 0},
+                              .wanted = {NONE_INDEX, NONE_INDEX, 0}};
+    check(server->known != NULL);
+}
+
+/* --- coming ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Host memory is each server's own, so each stands on a node of its own for the router; devices have the scheduler's node. */
+static void tell_up(struct core *core, struct server *server)
+{
+    struct fleet_event event = host_event(FLEET_EVENT_REPLICA_UP);
+
+    server->state = SERVER_UP;
+    event.answers = server->ask;
+    event.replica_up.replica = server->replica;
+    event.replica_up.node.value = (uint16_t)server->index;
+    event.replica_up.base.value = (uint16_t)server->base;
+    server->ask = 0;
+    host_tell(core, &event);
+    adapters_server_up(core, server);
+    requests_ask_again(core, server->base);
+}
+
+static void tell_down(struct core *core, const struct server *gone, bool was_idle)
+{
+    struct fleet_event event = host_event(FLEET_EVENT_REPLICA_DOWN);
+
+    event.reason = REPLICA_LOST;
+    if (gone->state == SERVER_STARTING)
+        event.reason = REPLICA_FAILED;
+    else if (gone->is_draining && was_idle)
+        event.reason = REPLICA_DRAINED;
+    event.answers = gone->ask;
+    event.replica_down.replica = gone->replica;
+    event.replica_down.node.value = (uint16_t)gone->index;
+    event.replica_down.base.value = (uint16_t)gone->base;
+    host_tell(core, &event);
+}
+
+/* Leaves the place to the next one; the requests that were there are the caller's. */
+static struct server leave_place(struct core *core, struct server *server)
+{
+    const struct server gone = *server;
+
+    adapters_forget_server(core, server);
+    free(server->known);
+    *server = (struct server){.state = SERVER_NONE, .index = gone.index};
+    return gone;
+}
+
+static void fail_start(struct core *core, struct worker_link *worker)
+{
+    const struct server gone = leave_place(core, server_of(core, worker));
+
+    worker->server = NONE_INDEX;
+    tell_down(core, &gone, true);
+}
+
+/* Said again to one that was found: its control plane may have been killed before it could. */
+static struct said *start_said(const struct core *core, uint32_t base)
+{
+    json_t *settings = json_pack("{s:s, s:s, s:{s:i, s:s}, s:{}}", "task", "serve", "tenant", "", "base", "fd", 0, "name",
+                                 core->bases[base].name, "options");
+    char *text = settings != NULL ? json_dumps(settings, JSON_COMPACT) : NULL;
+    int folder = fcntl(core->bases[base].folder, F_DUPFD_CLOEXEC, 3);
+    struct wire_start start = {.settings = (const uint8_t *)text};
+    struct said *said;
+
+    check(text != NULL);
+    check(folder >= 0);
+    start.settings_count = (uint32_t)strlen(text);
+    memcpy(start.digest, core->bases[base].digest, sizeof(start.digest));
+    said = said_create(WIRE_START, &start, &folder, 1);
+    check(said != NULL);
+    free(text);
+    json_decref(settings);
+    return said;
+}
+
+static enum status write_row(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    const struct act *act = context;
+    const struct meta_worker_new worker = {.id = act->id, .kind = "server", .placement = act->text};
+
+    return meta_worker_add(metadata, &worker, act->now_ms, refusal);
+}
+
+/* How it ended, for one that never ran. */
+static void end_row(struct core *core, struct worker_link *worker, const char *how);
+
+static void row_was_written(struct core *core, struct act *act)
+{
+    struct worker_link *worker = worker_link_find(core, act->worker);
+    struct launcher *launcher = core->config.launcher;
+    enum status status = act->status;
+
+    check(worker != NULL && worker->phase == WORKER_ROW);
+    worker->phase = WORKER_ASKED;
+    if (status == STATUS_OK)
+        status = launcher->table->start(launcher, &worker->launch);
+    if (status == STATUS_OK) {
+        worker_link_say(core, worker, start_said(core, server_of(core, worker)->base));
+        return;
+    }
+    core->launcher_gone |= status == STATUS_IO;
+    server_refused(core, worker);
+}
+
+void server_refused(struct core *core, struct worker_link *worker)
+{
+    char id[NAME_BYTES];
+
+    core_worker_id(worker->launch.worker, id);
+    core_log(core, "act=server-refused worker=%s", id);
+    fail_start(core, worker);
+    end_row(core, worker, "refused");
+}
+
+void server_start(struct core *core, const struct fleet_command *command)
+{
+    struct server *server = &core->servers[replica_index(command->replica_start.replica)];
+    const uint32_t base = command->replica_start.base.value;
+    const struct launch launch = {.worker = core_worker_draw(), .attempt = 1, .kind = CORE_SERVER};
+    struct worker_link *worker = worker_link_add(core, &launch, WORKER_ROW);
+    struct act *act;
+
+    take_place(core, server, base, command->replica_start.replica, command->replica_start.gpu_mask);
+    server->ask = command->id;
+    if (worker == NULL) {
+        const struct server gone = leave_place(core, server);
+
+        tell_down(core, &gone, true);
+        return;
+    }
+    server->worker = launch.worker;
+    worker->server = server->index;
+    act = act_create(core, write_row, row_was_written, launch.worker);
+    (void)snprintf(act->text, sizeof(act->text), "{\"base\":\"%s\",\"node\":0,\"devices\":%u,\"replica\":%u}", core->bases[base].name,
+                   (unsigned)server->gpu_mask, (unsigned)server->index);
+    core_log(core, "act=server-start worker=%s base=%s replica=%u devices=%u", act->id, core->bases[base].name, (unsigned)server->index,
+             (unsigned)server->gpu_mask);
+    act_submit(core, act);
+}
+
+/* --- found ----------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t base_named(const struct core *core, const char *name)
+{
+    for (uint32_t i = 0; name != NULL && i < core->config.bases_count; i++) {
+        if (strcmp(core->bases[i].name, name) == 0)
+            return i;
+    }
+    return NONE_INDEX;
+}
+
+/* Its place as it was, if this control plane has such a one. */
+static bool placement_read(const struct core *core, const char *text, uint32_t *ret_base, uint32_t *ret_index, uint16_t *ret_mask)
+{
+    json_t *placement = json_loads(text, 0, NULL);
+    const uint32_t base = base_named(core, json_string_value(json_object_get(placement, "base")));
+    const json_int_t index = json_integer_value(json_object_get(placement, "replica"));
+    const json_int_t mask = json_integer_value(json_object_get(placement, "devices"));
+
+    json_decref(placement);
+    if (base == NONE_INDEX || index < core->replica_first[base] ||
+        index >= (json_int_t)core->replica_first[base] + core->bases[base].replicas_ceiling)
+        return false;
+    if (mask <= 0 || mask >= (json_int_t)1 << core->config.devices || __builtin_popcount((unsigned)mask) != 1)
+        return false;
+    *ret_base = base;
+    *ret_index = (uint32_t)index;
+    *ret_mask = (uint16_t)mask;
+    return true;
+}
+
+void server_found(struct core *core, struct worker_link *worker, const char *placement)
+{
+    uint32_t base;
+    uint32_t index;
+    uint16_t mask;
+
+    if (!worker->is_dead && placement_read(core, placement, &base, &index, &mask) && core->servers[index].state == SERVER_NONE &&
+        host_adopt(core, index, base, mask)) {
+        struct server *server = &core->servers[index];
+
+        take_place(core, server, base, replica_id_make(0, index), mask);
+        server->worker = worker->launch.worker;
+        worker->server = index;
+        worker_link_say(core, worker, start_said(core, base));
+        tell_up(core, server);
+        return;
+    }
+    worker_link_end(core, worker, false);
+}
+
+/* --- what it says ---------------------------------------------------------------------------------------------------------------- */
+
+void server_tell(struct worker_link *worker, const struct tell *tell)
+{
+    if (worker->tells_count == worker->tells_max) {
+        worker->tells_max = max_u32(TELLS_MAX, 2 * worker->tells_max);
+        worker->tells = realloc(worker->tells, worker->tells_max * sizeof(*tell));
+        check(worker->tells != NULL);
+    }
+    worker->tells[worker->tells_count++] = *tell;
+}
+
+bool server_account(struct tell *tell, const char *account, size_t bytes)
+{
+    const char *space = memchr(account, ' ', bytes);
+    const size_t tenant = space != NULL ? (size_t)(space - account) : 0;
+    const size_t model = space != NULL ? bytes - tenant - 1 : 0;
+
+    if (tenant == 0 || tenant >= sizeof(tell->tenant) || model == 0 || model >= sizeof(tell->model))
+        return false;
+    memcpy(tell->tenant, account, tenant);
+    memcpy(tell->model, space + 1, model);
+    return true;
+}
+
+static void usage(struct core *core, struct worker_link *worker, const struct wire_usage *usage, uint64_t seq)
+{
+    struct tell tell = {.seq = seq, .hour = (int64_t)(min_u64(usage->at_ms, INT64_MAX) / 3600000), .tokens_in = usage->prompt_tokens,
+                        .tokens_out = usage->output_tokens};
+
+    tell.is_usage = server_account(&tell, (const char *)usage->account, usage->account_count);
+    server_tell(worker, &tell);
+    request_used(core, usage->request);
+}
+
+static void inventory(struct core *core, struct server *server, const struct wire_inventory *inventory)
+{
+    for (uint32_t i = 0; i < inventory->residents_count; i++) {
+        struct wire_resident resident;
+
+        wire_resident_read(inventory->residents + (size_t)i * WIRE_RESIDENT_BYTES, &resident);
+        adapter_resident(core, server, &resident, true);
+    }
+    if (inventory->more != 0)
+        return;
+    server->is_ready = true;
+    if (server->state == SERVER_STARTING)
+        tell_up(core, server);
+}
+
+static void residency(struct core *core, struct server *server, const struct wire_residency *said)
+{
+    struct wire_resident resident = {.generation = said->generation, .bytes = said->bytes, .tier = said->tier, .flags = said->flags};
+
+    memcpy(resident.digest, said->digest, sizeof(resident.digest));
+    adapter_resident(core, server, &resident, false);
+}
+
+static void beat(struct core *core, struct server *server, const struct wire_beat *beat)
+{
+    struct fleet_event event = host_event(FLEET_EVENT_REPLICA_STATE);
+
+    if (server->state != SERVER_UP)
+        return;
+    event.replica_state.replica = server->replica;
+    event.replica_state.waiting = beat->waiting;
+    event.replica_state.kv_free_permille = min_u32(beat->kv_free_permille, 1000);
+    host_tell(core, &event);
+}
+
+static void told(struct core *core, struct server *server, const struct wire_frame *frame)
+{
+    switch (frame->header.kind) {
+    case WIRE_INVENTORY:
+        inventory(core, server, &frame->body.inventory);
+        break;
+    case WIRE_RESIDENCY:
+        residency(core, server, &frame->body.residency);
+        break;
+    case WIRE_BEAT:
+        beat(core, server, &frame->body.beat);
+        break;
+    case WIRE_UNLOADED:
+        adapter_unloaded(core, server, &frame->body.unloaded);
+        break;
+    case WIRE_TOKENS:
+        request_tokens(core, server, &frame->body.tokens);
+        break;
+    case WIRE_DONE:
+        request_done(core, server, &frame->body.done);
+        break;
+    default: /* no word of a model server's: it is counted, and that is all */
+        break;
+    }
+}
+
+void server_frame(struct core *core, struct worker_link *worker, const struct wire_frame *frame)
+{
+    struct server *server = server_of(core, worker);
+
+    if (frame->header.kind == WIRE_USAGE)
+        usage(core, worker, &frame->body.usage, frame->header.seq);
+    else if (frame->header.seq != 0)
+        server_tell(worker, &(struct tell){.seq = frame->header.seq});
+    if (server != NULL)
+        told(core, server, frame);
+}
+
+/* --- what it is told ------------------------------------------------------------------------------------------------------------- */
+
+void server_drain(struct core *core, const struct fleet_command *command)
+{
+    struct server *server = &core->servers[replica_index(command->replica_drain.replica)];
+
+    check(server->state == SERVER_UP && server->ask == 0);
+    server->ask = command->id;
+    server->is_draining = true;
+}
+
+/* Once it drains, it takes no more: what was routed to it is said before. */
+static void say_drain(struct core *core, struct server *server, struct wire *wire)
+{
+    const int64_t left_ms = max_i64(core->gone_at_ns - core->now_ns, 0) / NS_PER_MS;
+    struct wire_drain drain = {.deadline_ms = UINT32_MAX};
+
+    if ((server->gpu_mask & core->noticed_mask) != 0)
+        drain.deadline_ms = (uint32_t)min_i64(left_ms, UINT32_MAX - 1);
+    server->drain_said = wire_say(wire, WIRE_DRAIN, &drain, 0, NULL, 0) == STATUS_OK;
+}
+
+void server_turn(struct core *core, struct worker_link *worker)
+{
+    struct server *server = server_of(core, worker);
+
+    if (server == NULL || !server->is_ready)
+        return;
+    requests_say(core, server, worker->wire);
+    if (server->is_draining && !server->drain_said && server->parked.count == 0 && server->ready.count == 0)
+        say_drain(core, server, worker->wire);
+}
+
+/* --- the writer ------------------------------------------------------------------------------------------------------------------ */
+
+/* A record that names nobody is told of and passed over: kept back, it would keep back all that come after it. */
+static enum status write_tells(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    struct act *act = context;
+    enum status status = STATUS_OK;
+
+    act->refused = 0;
+    for (uint32_t i = 0; i < act->tells_count && status == STATUS_OK; i++) {
+        const struct tell *tell = &act->tells[i];
+        const struct meta_usage record = {.seq = (int64_t)tell->seq, .tenant = tell->tenant, .model = tell->model, .hour = tell->hour,
+                                          .tokens_in = tell->tokens_in, .tokens_out = tell->tokens_out};
+        int64_t acked;
+
+        if (tell->is_usage)
+            status = meta_usage_add(metadata, act->id, &record, 1, &acked, refusal);
+        if (status == STATUS_INVALID) {
+            act->refused++;
+            status = STATUS_OK;
+        }
+    }
+    if (status == STATUS_OK)
+        status = meta_worker_ack(metadata, act->id, (int64_t)act->tells[act->tells_count - 1].seq, refusal);
+    return status;
+}
+
+static void tells_were_written(struct core *core, struct act *act)
+{
+    struct worker_link *worker = worker_link_find(core, act->worker);
+
+    check(worker != NULL && worker->is_telling);
+    if (act->refused > 0 || act->status != STATUS_OK)
+        core_log(core, "act=usage-refused worker=%s count=%u", act->id, (unsigned)act->refused);
+    worker->is_telling = false;
+    worker->tells_count -= act->tells_count;
+    memmove(worker->tells, worker->tells + act->tells_count, worker->tells_count * sizeof(worker->tells[0]));
+    wire_commit(worker->wire, min_u64(act->tells[act->tells_count - 1].seq, wire_state(worker->wire).seq));
+    server_tells_turn(core, worker);
+}
+
+static enum status write_end(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    const struct act *act = context;
+
+    return meta_worker_ended(metadata, act->id, act->text, act->now_ms, refusal);
+}
+
+static void end_was_written(struct core *core, struct act *act)
+{
+    struct worker_link *worker = worker_link_find(core, act->worker);
+
+    if (core->config.launcher->table->forget(core->config.launcher, act->worker) == STATUS_IO)
+        core->launcher_gone = true;
+    worker_link_free(core, worker);
+}
+
+static void end_row(struct core *core, struct worker_link *worker, const char *how)
+{
+    struct act *act = act_create(core, write_end, end_was_written, worker->launch.worker);
+
+    worker->is_ending = true;
+    (void)snprintf(act->text, sizeof(act->text), "%s", how);
+    act_submit(core, act);
+}
+
+void server_tells_turn(struct core *core, struct worker_link *worker)
+{
+    struct act *act;
+    char how[32];
+
+    if (worker->is_telling || worker->is_ending)
+        return;
+    if (worker->tells_count > 0) {
+        act = act_create(core, write_tells, tells_were_written, worker->launch.worker);
+        act->tells_count = min_u32(worker->tells_count, TELLS_MAX);
+        memcpy(act->tells, worker->tells, act->tells_count * sizeof(act->tells[0]));
+        worker->is_telling = true;
+        act_submit(core, act);
+    } else if (worker->is_gone) {
+        (void)snprintf(how, sizeof(how), "%s-%d", worker->end.by_signal ? "signal" : "exit", (int)worker->end.code);
+        end_row(core, worker, how);
+    }
+}
+
+/* --- going ----------------------------------------------------------------------------------------------------------------------- */
+
+static void join(struct request_list *list, struct request_list *more)
+{
+    if (more->count == 0)
+        return;
+    if (list->count == 0) {
+        *list = *more;
+        return;
+    }
+    list->last->next = more->first;
+    more->first->prev = list->last;
+    list->last = more->last;
+    list->count += more->count;
+}
+
+void server_gone(struct core *core, struct worker_link *worker)
+{
+    struct server *server = server_of(core, worker);
+    char id[NAME_BYTES];
+
+    core_worker_id(worker->launch.worker, id);
+    core_log(core, "act=server-gone worker=%s by=%s code=%d", id, worker->end.by_signal ? "signal" : "exit", (int)worker->end.code);
+    if (server != NULL) {
+        struct request_list others = server->parked;
+        struct request_list sent = server->sent;
+        struct server gone;
+
+        join(&others, &server->ready);
+        gone = leave_place(core, server);
+        worker->server = NONE_INDEX;
+        tell_down(core, &gone, sent.count + others.count == 0);
+        requests_server_gone(core, &sent, &others, worker);
+    }
+    server_tells_turn(core, worker);
+}
+
+/* --- rows of servers that are no more --------------------------------------------------------------------------------------------- */
+
+static bool is_known(const struct act *act, const char *id)
+{
+    for (uint32_t i = 0; i < act->known_count; i++) {
+        char known[NAME_BYTES];
+
+        core_worker_id(act->known[i], known);
+        if (strcmp(known, id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum status end_rows(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    const struct act *act = context;
+    char after[NAME_BYTES] = "";
+    bool more = true;
+    enum status status = STATUS_OK;
+
+    while (more && status == STATUS_OK) {
+        struct meta_results results = {0};
+        struct meta_worker *workers = NULL;
+        uint32_t count = 0;
+
+        status = meta_worker_list(metadata, after, META_PAGE_MAX, &results, &workers, &count, &more, refusal);
+        for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+            (void)snprintf(after, sizeof(after), "%s", workers[i].id);
+            if (strcmp(workers[i].kind, "server") == 0 && workers[i].started_at_ms < act->now_ms && !is_known(act, workers[i].id))
+                status = meta_worker_ended(metadata, workers[i].id, "lost", act->now_ms, refusal);
+        }
+        meta_results_free(&results);
+    }
+    return status;
+}
+
+static void rows_were_ended(struct core *core, struct act *act)
+{
+    if (act->status != STATUS_OK)
+        core_log(core, "act=rows-not-ended code=%d", (int)act->status);
+}
+
+/* The machine went down with them: nobody is there to be reaped. */
+void servers_end_rows(struct core *core)
+{
+    struct act *act = act_create(core, end_rows, rows_were_ended, 0);
+
+    act->known = calloc(WORKERS_MAX, sizeof(act->known[0]));
+    check(act->known != NULL);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        if (core->workers[i] != NULL)
+            act->known[act->known_count++] = core->workers[i]->launch.worker;
+    }
+    act_submit(core, act);
+}

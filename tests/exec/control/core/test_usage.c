@@ -1,0 +1,97 @@
+/* Usage: each record once, whoever hears it and however often it is said. */
+#include "rig.h"
+
+static void usage_is_on_disk_before_the_server_may_forget_it(void **state)
+{
+    struct answer answer = {0};
+    struct actor *server;
+    int64_t output = 0;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_up(&rig);
+    OK(&rig, rig_ask(&rig, 1, NULL, 10, &answer));
+    UNTIL(&rig, (server = rig_has(&rig, answer.request)) != NULL);
+    assert_true(actor_tokens(server, answer.request, 4));
+    actor_done(server, answer.request, CORE_END_STOP);
+    UNTIL(&rig, wire_state(server->wire).committed_seq == wire_state(server->wire).seq);
+    assert_int_equal(rig_usage(&rig, &output), 1);
+    assert_int_equal(output, 4);
+    rig_end(&rig);
+}
+
+/* Records of nobody's hold nothing up. */
+static void a_record_without_an_account_is_passed_over(void **state)
+{
+    static const char *const accounts[] = {"", "nobody", "org-none tiny", " x"};
+    struct actor *server;
+    int64_t output = 0;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_up(&rig);
+    server = rig_server(&rig, 1, 0);
+    for (uint32_t i = 0; i < ARRAY_COUNT(accounts); i++) {
+        const struct wire_usage usage = {.at_ms = 1, .prompt_tokens = 1, .account_count = (uint32_t)strlen(accounts[i]),
+                                         .account = (const uint8_t *)accounts[i]};
+
+        assert_int_equal(wire_say(server->wire, WIRE_USAGE, &usage, 0, NULL, 0), STATUS_OK);
+    }
+    UNTIL(&rig, wire_state(server->wire).committed_seq == wire_state(server->wire).seq);
+    assert_int_equal(rig_usage(&rig, &output), 0);
+    rig_end(&rig);
+}
+
+/* Control planes that go in the middle of it, servers that are killed at times. What a control plane has put on disk and not told the
+ * server is said again to the next one. */
+static void no_record_is_lost_or_doubled_by_control_planes_that_go(void **state)
+{
+    const uint64_t seed = test_seed(3);
+    uint64_t random = seed;
+    int64_t records = 0;
+    int64_t tokens = 0;
+    int64_t output = 0;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    for (uint32_t life = 0; life < 12; life++) {
+        rig_open(&rig);
+        assert_int_equal(core_restored(rig.core), STATUS_OK);
+        for (uint32_t i = 0; i < 4; i++) {
+            struct answer answer = {0};
+            struct actor *server;
+            const uint32_t count = 1 + (uint32_t)draw_below(&random, 9);
+
+            OK(&rig, rig_ask(&rig, (uint32_t)draw_below(&random, 2), NULL, 10, &answer));
+            UNTIL(&rig, (server = rig_has(&rig, answer.request)) != NULL);
+            assert_true(actor_tokens(server, answer.request, count));
+            actor_done(server, answer.request, CORE_END_STOP);
+            records++;
+            tokens += count;
+            UNTIL(&rig, answer.ends == 1);
+            if (draw_below(&random, 8) == 0)
+                rig_kill(&rig, server);
+        }
+        rig_core_gone(&rig);
+    }
+    rig_open(&rig);
+    UNTIL(&rig, rig_usage(&rig, &output) == records);
+    rig_turn_for(&rig, 100);
+    if (rig_usage(&rig, &output) != records || output != tokens)
+        fail_msg("seed %llu: %lld tokens of %lld", (unsigned long long)seed, (long long)output, (long long)tokens);
+    rig_end(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(usage_is_on_disk_before_the_server_may_forget_it),
+        cmocka_unit_test(a_record_without_an_account_is_passed_over),
+        cmocka_unit_test(no_record_is_lost_or_doubled_by_control_planes_that_go),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
