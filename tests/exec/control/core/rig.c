@@ -68,13 +68,13 @@ static void actor_create(struct stage *stage, struct actor *actor, const struct 
     tell(stage, (struct launcher_event){.kind = LAUNCHER_STARTED, .launch = *launch, .socket = fcntl(ends[0], F_DUPFD_CLOEXEC, 3)});
 }
 
-static enum status ask_stage(struct launcher *launcher, enum stage_act act, const struct launch *launch)
+static enum status ask_stage(struct launcher *launcher, enum stage_act what, const struct launch *launch)
 {
     struct stage *stage = front_of(launcher)->stage;
 
     pthread_mutex_lock(&stage->lock);
     check(stage->asks_count < ARRAY_COUNT(stage->asks));
-    stage->asks[stage->asks_count++] = (struct stage_ask){act, *launch};
+    stage->asks[stage->asks_count++] = (struct stage_ask){what, *launch};
     pthread_mutex_unlock(&stage->lock);
     return STATUS_OK;
 }
