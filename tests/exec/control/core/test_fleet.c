@@ -1,0 +1,173 @@
+/* What the fleet core says and is told: jobs' devices, devices that are taken back, a journal that tells it all again. */
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "fleet/fleet.h"
+#include "fleet/pack.h"
+#include "rig.h"
+
+static void tell_job(struct rig *rig, job_id job)
+{
+    struct fleet_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.kind = FLEET_EVENT_TENANT;
+    event.tenant.tenant = 1;
+    event.tenant.cohort = NO_COHORT;
+    event.tenant.weight_milli = 1000;
+    event.tenant.nominal_milli = 4000;
+    event.tenant.borrowing_milli = event.tenant.lending_milli = QUOTA_UNLIMITED;
+    OK(rig, core_tell(rig->core, &event));
+    memset(&event, 0, sizeof(event));
+    event.kind = FLEET_EVENT_JOB;
+    event.job.job = job;
+    event.job.size_ns = 60 * NS_PER_S;
+    event.job.deadline_at_ns = NEVER_NS;
+    event.job.bytes = 1000;
+    event.job.tenant.value = 1;
+    event.job.gpus = 1;
+    event.job.rank = 8;
+    event.job.flags = JOB_PREEMPTIBLE;
+    OK(rig, core_tell(rig->core, &event));
+}
+
+static void tell_progress(struct rig *rig, enum fleet_event_kind kind, job_id job, uint64_t answers)
+{
+    struct fleet_event event;
+
+    memset(&event, 0, sizeof(event));
+    event.kind = (uint16_t)kind;
+    event.answers = answers;
+    event.job_progress.job = job;
+    OK(rig, core_tell(rig->core, &event));
+}
+
+
+/* Of four devices three serve; the job has the fourth, whose base is its process's to load. */
+static void a_job_is_placed_beside_the_servers(void **state)
+{
+    const job_id job = job_id_make(1, 0);
+    const struct fleet_command *place;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig.config.devices = 4;
+    rig_up(&rig);
+    tell_job(&rig, job);
+    UNTIL(&rig, rig.seen.commands_count == 1);
+    place = &rig.seen.commands[0];
+    assert_int_equal(place->kind, FLEET_COMMAND_JOB_PLACE);
+    assert_int_equal(place->job_place.job.value, job.value);
+    assert_int_equal(place->job_place.node.value, 0);
+    assert_int_equal(__builtin_popcount(place->job_place.gpu_mask), 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct meta_results results = {0};
+        struct meta_worker row;
+        char devices[32];
+        char id[NAME_BYTES];
+
+        core_worker_id(rig_server(&rig, i / 2, i % 2)->launch.worker, id);
+        OK(&rig, meta_worker_get(rig.metadata, id, &results, &row, &rig.refusal));
+        snprintf(devices, sizeof(devices), "\"devices\":%u,", (unsigned)place->job_place.gpu_mask);
+        assert_null(strstr(row.placement, devices));
+        meta_results_free(&results);
+    }
+    tell_progress(&rig, FLEET_EVENT_JOB_STARTED, job, place->id);
+    tell_progress(&rig, FLEET_EVENT_JOB_CANCEL, job, 0);
+    UNTIL(&rig, rig.seen.commands_count == 2);
+    assert_int_equal(rig.seen.commands[1].kind, FLEET_COMMAND_JOB_STOP);
+    tell_progress(&rig, FLEET_EVENT_JOB_YIELDED, job, rig.seen.commands[1].id);
+    rig_turn_for(&rig, 10);
+    rig_end(&rig);
+}
+
+/* A server on such a device drains in time, or is ended; it comes back with the device. */
+static void servers_leave_devices_that_are_taken_back(void **state)
+{
+    struct answer answer = {0};
+    struct actor *server;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_up(&rig);
+    for (uint32_t i = 0; i < 2; i++) {
+        OK(&rig, rig_ask(&rig, 1, NULL, 10, &answer));
+        UNTIL(&rig, (server = rig_has(&rig, answer.request)) != NULL);
+        answer.ends = 0;
+        OK(&rig, core_notice(rig.core, 3, 300));
+        UNTIL(&rig, server->is_drained);
+        if (i == 0) { /* in time */
+            actor_done(server, answer.request, CORE_END_STOP);
+            UNTIL(&rig, answer.ends == 1);
+        }
+        UNTIL(&rig, core_counts(rig.core).servers == 0);
+        assert_int_equal(server->end.by_signal, i == 1);
+        rig_turn_for(&rig, 20);
+        OK(&rig, core_notice(rig.core, 0, 0));
+        UNTIL(&rig, core_counts(rig.core).servers_up == 3);
+    }
+    UNTIL(&rig, rig_has(&rig, answer.request) != NULL && !rig_has(&rig, answer.request)->has_exited);
+    rig_end(&rig);
+}
+
+/* The same core again from the journal's words, told the same, has the same digest at each step. */
+static void a_journal_tells_it_all_again(void **state)
+{
+    struct answer answers[5] = {{0}};
+    struct journal_header header;
+    struct journal_tail tail;
+    struct fleet_config config;
+    struct fleet_event event;
+    struct fleet *fleet;
+    uint64_t chain;
+    uint32_t steps = 0;
+    void *memory;
+    FILE *file;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig.config.journal = scratch_at(&rig.scratch, "fleet.journal");
+    rig_up(&rig);
+    for (uint32_t i = 0; i < 5; i++) {
+        OK(&rig, rig_ask(&rig, i % 2, NULL, 10, &answers[i]));
+        UNTIL(&rig, rig_has(&rig, answers[i].request) != NULL);
+        actor_done(rig_has(&rig, answers[i].request), answers[i].request, CORE_END_STOP);
+    }
+    rig_core_gone(&rig);
+    file = fopen(rig.config.journal, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(&header, sizeof(header), 1, file), 1);
+    assert_true(journal_header_check(&header));
+    assert_int_equal(fleet_config_unpack(&(struct journal_words){.words = header.words}, &config), STATUS_OK);
+    memory = malloc(fleet_bytes(&config));
+    fleet = fleet_create(memory, fleet_bytes(&config), &config);
+    chain = header.checksum;
+    while (fread(&event, sizeof(event), 1, file) == 1) {
+        struct fleet_commands commands = {0};
+
+        assert_int_equal(fread(&tail, sizeof(tail), 1, file), 1);
+        assert_true(journal_check(&chain, &event, sizeof(event), &tail));
+        fleet_step(fleet, &event, &commands);
+        assert_int_equal(fleet_digest(fleet), tail.digest);
+        assert_int_equal(hash_bytes(0, commands.items, commands.count * sizeof(commands.items[0])), tail.commands_digest);
+        steps++;
+    }
+    assert_true(steps > 15);
+    fclose(file);
+    free(memory);
+    rig_end(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_placed_beside_the_servers),
+        cmocka_unit_test(servers_leave_devices_that_are_taken_back),
+        cmocka_unit_test(a_journal_tells_it_all_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
