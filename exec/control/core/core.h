@@ -10,7 +10,8 @@
  * UNLOADED that nobody asked for is a load that failed, whose requests have been said DONE before. DONE.finish is STOP, LENGTH,
  * CANCELLED or REFUSED of enum core_end_reason; of REFUSED, `text` says why and `code` is an enum status: FULL is BUSY here. A prompt
  * that fills no frame comes as a descriptor of a sealed memory file: its ids, four bytes each, little-endian. USAGE comes before DONE.
- * START comes again from the next control plane, and a server that has begun passes over it. Drained, a server exits with code 0 when all that it has to tell is committed.
+ * START comes again from the next control plane, and a server that has begun passes over it. Drained, a server exits with code 0 when
+ * all that it has to tell is committed.
  *
  * Calls come from any thread unless said otherwise and are queued: STATUS_FULL when the queue is (nothing was taken; a client is
  * answered 429), STATUS_END when the loop has ended. */
