@@ -2,6 +2,7 @@
 #include "control/core/core.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -29,10 +30,21 @@ static struct core_config completed(const struct core_config *config)
     return full;
 }
 
+static bool is_object(const char *text)
+{
+    json_t *object = text != NULL ? json_loads(text, 0, NULL) : json_object();
+    const bool is = json_is_object(object);
+
+    json_decref(object);
+    return is;
+}
+
 static enum status judge(const struct core_config *config, struct refusal *refusal)
 {
     if (config->bases_count < 1 || config->bases_count > 256)
         return refuse(refusal, STATUS_INVALID, "a control plane has 1 to 256 bases");
+    if (!is_object(config->server_options))
+        return refuse(refusal, STATUS_INVALID, "the servers' options are no JSON object");
     if (config->devices < 1 || config->devices > 16)
         return refuse(refusal, STATUS_INVALID, "a node has 1 to 16 devices");
     for (uint32_t i = 0; i < config->bases_count; i++) {

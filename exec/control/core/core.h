@@ -101,6 +101,7 @@ struct core_config {
     uint32_t queue_max;                  /* calls that wait for the loop; 0: 8192 */
     uint32_t server_requests_max;        /* under way at one server; 0: 256 */
     uint32_t server_adapters_max;        /* known to one server: more, and the one not used for longest is UNLOADed; 0: 8192 */
+    const char *server_options;          /* a JSON object: of each server's START, beside "requests" and "adapters"; NULL: none */
     const char *journal;                 /* the fleet core's, a file that is made; NULL: none */
     core_hears *hears;
     void *hears_context;

@@ -81,11 +81,21 @@ static void fail_start(struct core *core, struct worker_link *worker)
     tell_down(core, &gone, true);
 }
 
+/* Both ends bound the same things alike. */
+static json_t *options_of(const struct core *core)
+{
+    json_t *options = core->config.server_options != NULL ? json_loads(core->config.server_options, 0, NULL) : json_object();
+
+    check(json_object_set_new(options, "requests", json_integer(core->config.server_requests_max)) == 0);
+    check(json_object_set_new(options, "adapters", json_integer(core->config.server_adapters_max)) == 0);
+    return options;
+}
+
 /* Said again to one that was found: its control plane may have been killed before it could. */
 static struct said *start_said(const struct core *core, uint32_t base)
 {
-    json_t *settings = json_pack("{s:s, s:s, s:{s:i, s:s}, s:{}}", "task", "serve", "tenant", "", "base", "fd", 0, "name",
-                                 core->bases[base].name, "options");
+    json_t *settings = json_pack("{s:s, s:s, s:{s:i, s:s}, s:o}", "task", "serve", "tenant", "", "base", "fd", 0, "name",
+                                 core->bases[base].name, "options", options_of(core));
     char *text = settings != NULL ? json_dumps(settings, JSON_COMPACT) : NULL;
     int folder = fcntl(core->bases[base].folder, F_DUPFD_CLOEXEC, 3);
     struct wire_start start = {.settings = (const uint8_t *)text};

@@ -524,7 +524,7 @@ void rig_begin(struct rig *rig)
     }
     rig->config = (struct core_config){.writer = rig->writer, .bases = rig->bases, .bases_count = 2, .devices = 3,
                                        .device_bytes = 1 << 30, .adapters_max = 64, .jobs_max = 64, .tenants_max = 16,
-                                       .first_at_ns = 1000, .hears = hears, .hears_context = rig};
+                                       .first_at_ns = 1000, .server_options = "{\"threads\":2}", .hears = hears, .hears_context = rig};
 }
 
 void rig_open(struct rig *rig)

@@ -12,6 +12,9 @@ static void requests_are_spread_over_the_replicas_of_their_base(void **state)
     rig_up(&rig);
     assert_int_equal(core_replicas_up(rig.core, 0), 2);
     assert_int_equal(core_replicas_up(rig.core, 1), 1);
+    assert_string_equal(rig_server(&rig, 1, 0)->settings,
+                        "{\"task\":\"serve\",\"tenant\":\"\",\"base\":{\"fd\":0,\"name\":\"other\"},"
+                        "\"options\":{\"threads\":2,\"requests\":256,\"adapters\":8192}}");
     assert_int_equal(rig_rows(&rig), 3);
     for (uint32_t i = 0; i < 32; i++)
         OK(&rig, rig_ask(&rig, i == 31, NULL, 10, &answers[i]));
