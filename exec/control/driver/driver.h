@@ -19,6 +19,7 @@ struct driver_config {
     const struct core_base *bases;
     uint32_t bases_count;
     uint32_t devices;
+    double flops_per_s;             /* of one, for estimates; 0: a CPU's */
     bool gate_off;                  /* what was trained may answer without evaluation */
     void (*log)(void *context, const char *line);
     void *log_context;
@@ -38,6 +39,9 @@ void driver_file_changed(struct driver *driver, const char *tenant, const char *
 void driver_job_changed(struct driver *driver, const char *tenant, const char *job);
 void driver_tenant_changed(struct driver *driver, const char *tenant);
 
+/* Codes of the events that it adds to a job: validated, started, metrics, checkpoint, requeued, crashed, paused, cancelled, model_created,
+ * succeeded, failed; and for why a job failed or an attempt did, the row's reason or a fault's code (link/fault.h) with sealed words. */
+
 /* Beside the row; false: nothing is known (any more). */
 struct driver_job {
     uint32_t queue_position;        /* from 1; 0: it does not wait */
@@ -46,5 +50,7 @@ struct driver_job {
     int64_t steps;
 };
 bool driver_job_view(struct driver *driver, const char *job, struct driver_job *ret_view);
+/* The id of the file that a job's table of results becomes, if it has one. */
+void driver_results_file(const char *job, char ret_file[NAME_BYTES]);
 
 #endif

@@ -89,6 +89,19 @@ enum status meta_job_get(struct metadata *metadata, const char *tenant, const ch
                    &job_rows, results, ret_job, refusal);
 }
 
+enum status meta_job_tenant(struct metadata *metadata, const char *id, char ret_tenant[NAME_BYTES], struct refusal *refusal)
+{
+    struct meta_results results = {0};
+    struct meta_job job;
+    const enum status status = sql_row(metadata, SELECT(META_JOB_FIELDS) "FROM job WHERE id = $1", VALUES(AS_TEXT(id)), &job_rows, &results,
+                                       &job, refusal);
+
+    if (status == STATUS_OK)
+        memcpy(ret_tenant, job.tenant, strlen(job.tenant) + 1);
+    meta_results_free(&results);
+    return status;
+}
+
 enum status meta_job_list(struct metadata *metadata, const char *tenant, const struct meta_page *page, struct meta_results *results,
                           struct meta_job **ret_jobs, uint32_t *ret_count, bool *ret_more, struct refusal *refusal)
 {

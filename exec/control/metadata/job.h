@@ -44,6 +44,8 @@ struct meta_job_new {
 enum status meta_job_add(struct metadata *metadata, const struct meta_job_new *job, int64_t now_ms, struct refusal *refusal);
 enum status meta_job_get(struct metadata *metadata, const char *tenant, const char *id, struct meta_results *results,
                          struct meta_job *ret_job, struct refusal *refusal);
+/* Whose it is, for who finds a worker of it. */
+enum status meta_job_tenant(struct metadata *metadata, const char *id, char ret_tenant[NAME_BYTES], struct refusal *refusal);
 enum status meta_job_list(struct metadata *metadata, const char *tenant, const struct meta_page *page, struct meta_results *results,
                           struct meta_job **ret_jobs, uint32_t *ret_count, bool *ret_more, struct refusal *refusal);
 /* Of all tenants, oldest first: not finished; `after`: a number, 0 at first. */

@@ -3,7 +3,7 @@
 #include "engine/model/shard.h"
 #include "model/footprint.h"
 
-static struct shape shape_of(const struct model_config *model, enum dtype dtype)
+struct shape plan_shape(const struct model_config *model, enum dtype dtype)
 {
     const struct dims *dims = &model->dims;
 
@@ -44,7 +44,7 @@ static struct training_plan ask_of(const struct model_config *model, const struc
 enum status plan_make(const struct model_config *model, enum dtype dtype, const struct trainer_config *config, int32_t rank, int32_t tp,
                       struct plan *ret_plan, struct refusal *refusal)
 {
-    const struct shape whole = shape_of(model, dtype);
+    const struct shape whole = plan_shape(model, dtype);
     struct shape part;
     struct plan plan;
 

@@ -15,6 +15,8 @@ struct plan {
     struct training_memory memory[RECOMPUTE_COUNT]; /* beside those, of config->jobs_max jobs in one process */
 };
 
+/* What shared/model knows of a config. */
+struct shape plan_shape(const struct model_config *model, enum dtype dtype);
 /* Of one of `tp` devices that the model is cut for; config->ranks is not read. `dtype` is the weights', `rank` of each job at most
  * config's; all linear modules. STATUS_INVALID: the model has no tp equal parts. */
 enum status plan_make(const struct model_config *model, enum dtype dtype, const struct trainer_config *config, int32_t rank, int32_t tp,

@@ -1,0 +1,534 @@
+/* The lives of files and jobs: each state that they may be in, each thing that may happen to them there. */
+#include "rig.h"
+
+static void file_becomes_processed(void **state)
+{
+    struct rig rig;
+    struct played *validator;
+    struct meta_file file;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_add_file(&rig, "{\"messages\":[]}\n", rig.file);
+    validator = rig_worker(0);
+    assert_int_equal(validator->launch.kind, CORE_VALIDATOR);
+    assert_string_equal(json_string_value(json_object_get(validator->settings, "method")), "auto");
+    assert_true(json_is_null(json_object_get(validator->settings, "base")));
+    assert_int_equal(json_integer_value(json_object_get(validator->settings, "examples_min")), 1);
+    played_runs(validator);
+    played_hello(validator);
+    played_report(&rig, validator, true, "{\"issues\":[]}");
+    file = rig_file(&rig, rig.file);
+    assert_string_equal(file.state, "processed");
+    assert_int_equal(file.lines, 12);
+    assert_non_null(file.report);
+    played_exits(validator, 0);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+static void few_validators_run_at_once(void **state)
+{
+    char files[8][NAME_BYTES];
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    for (int i = 0; i < 8; i++)
+        rig_add_file(&rig, "{}\n", files[i]);
+    (void)rig_worker(3);
+    rig_wait_a_moment();
+    assert_int_equal(rig_workers(), 4);
+    played_report(&rig, rig_worker(0), true, "{}");
+    played_exits(rig_worker(0), 0);
+    (void)rig_worker(4);
+    rig_wait_a_moment();
+    assert_int_equal(rig_workers(), 5);
+    rig_end(&rig);
+}
+
+static void file_that_crashes_validators_is_in_error(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_add_file(&rig, "{}\n", rig.file);
+    for (uint32_t i = 0; i < 3; i++) {
+        played_runs(rig_worker(i));
+        played_exits(rig_worker(i), 11);
+    }
+    rig_wait_file(&rig, rig.file, "error");
+    assert_int_equal(rig_workers(), 3);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+static void job_succeeds(void **state)
+{
+    struct fleet_event event;
+    struct meta_model models[8];
+    struct played *trainer;
+    struct meta_job job;
+    char file[NAME_BYTES];
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 41);
+    assert_int_equal(trainer->launch.kind, CORE_TRAINER);
+    assert_int_equal(trainer->launch.attempt, 1);
+    event = rig_told(FLEET_EVENT_JOB_STARTED);
+    assert_int_equal(event.answers, 41);
+    job = rig_job(&rig);
+    assert_true(job.size_ns > 0 && job.gpu_bytes > 0);
+    assert_non_null(strstr(job.settings, "\"epochs\":5"));
+    played_progress(trainer, 1, 10);
+    played_state(&rig, trainer, 5);
+    event = rig_told(FLEET_EVENT_JOB_CHECKPOINTED);
+    assert_true(event.job_progress.done_ns >= job.size_ns / 2 - 1 && event.job_progress.done_ns <= job.size_ns / 2 + 1);
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    event = rig_told(FLEET_EVENT_JOB_ENDED);
+    assert_int_equal(event.reason, JOB_SUCCEEDED);
+    played_exits(trainer, 0);
+    job = rig_job(&rig);
+    assert_int_equal(job.trained_tokens, 5000);
+    assert_true(job.gpu_ms > 0);
+    assert_int_equal(rig_models(&rig, models), 1);
+    assert_string_equal(models[0].verdict, "deployable");
+    assert_int_equal(models[0].rank, 8);
+    assert_int_equal(strncmp(models[0].name, "ft:tiny:acme:mine:", 18), 0);
+    driver_results_file(rig.job, file);
+    assert_string_equal(rig_file(&rig, file).state, "processed");
+    assert_string_equal(rig_file(&rig, file).purpose, "fine-tune-results");
+    assert_true(rig_has_event(&rig, "validated", NULL) && rig_has_event(&rig, "metrics", NULL) && rig_has_event(&rig, "succeeded", NULL));
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+static void epochs_leave_models_and_the_last_three_stay(void **state)
+{
+    struct meta_model models[8];
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    for (uint32_t epoch = 1; epoch <= 4; epoch++) {
+        rig_wait_asked(trainer, epoch);
+        played_adapter(&rig, trainer, 10 * epoch);
+    }
+    assert_int_equal(rig_models(&rig, models), 3);
+    assert_int_equal(models[0].step, 40);
+    assert_int_equal(models[2].step, 20);
+    assert_string_equal(models[0].verdict, "deployable");
+    rig_end(&rig);
+}
+
+static void gate_keeps_a_model_from_answering(void **state)
+{
+    struct meta_model models[8];
+    struct rig rig;
+    struct played *trainer;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_stop(&rig);
+    rig.gate = true;
+    rig_start(&rig);
+    trainer = rig_run(&rig, 1);
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    assert_int_equal(rig_models(&rig, models), 1);
+    assert_string_equal(models[0].verdict, "pending_eval");
+    rig_end(&rig);
+}
+
+static void bad_files_fail_a_job_in_sealed_words(void **state)
+{
+    static const char report[] = "{\"issues\":[{\"severity\":\"warning\",\"message\":\"no\"},"
+                                 "{\"severity\":\"error\",\"line\":3,\"message\":\"zanzibar is no role\",\"hint\":\"Name one.\"}]}";
+    char words[1024] = "";
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_add_file(&rig, "{}\n", rig.file);
+    played_report(&rig, rig_worker(0), true, "{}");
+    played_exits(rig_worker(0), 0);
+    rig_add_job(&rig, rig.file);
+    played_report(&rig, rig_worker(1), false, report);
+    rig_wait_job(&rig, "failed");
+    assert_string_equal(rig_job(&rig).reason, "invalid_training_file");
+    assert_true(rig_has_event(&rig, "invalid_training_file", words));
+    assert_string_equal(words, "line 3: zanzibar is no role Name one.");
+    played_exits(rig_worker(1), 0);
+    assert_true(rig_told_none(FLEET_EVENT_JOB));
+    rig_end(&rig);
+}
+
+static void file_in_error_fails_its_job(void **state)
+{
+    char words[1024] = "";
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_add_file(&rig, "{}\n", rig.file);
+    rig_add_job(&rig, rig.file);
+    played_report(&rig, rig_worker(0), false, "{\"issues\":[{\"severity\":\"error\",\"line\":0,\"message\":\"empty\",\"hint\":\"Write.\"}]}");
+    rig_wait_file(&rig, rig.file, "error");
+    rig_wait_job(&rig, "failed");
+    assert_true(rig_has_event(&rig, "invalid_training_file", words));
+    assert_string_equal(words, "empty Write.");
+    rig_end(&rig);
+}
+
+static void crash_goes_on_from_the_newest_state(void **state)
+{
+    struct played *trainer;
+    struct fleet_event event;
+    job_id id;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    id = rig_told(FLEET_EVENT_JOB_STARTED).job_progress.job;
+    played_progress(trainer, 1, 10);
+    played_state(&rig, trainer, 4);
+    played_state(&rig, trainer, 6);
+    assert_int_equal(rig_objects(&rig, "doomed"), 1);
+    played_exits(trainer, 11);
+    rig_wait_job(&rig, "queued");
+    event = rig_told(FLEET_EVENT_JOB_ENDED);
+    assert_int_equal(event.reason, JOB_LOST);
+    assert_int_equal(rig_job(&rig).crashes, 1);
+    assert_int_equal(rig_job(&rig).crash_step, 6);
+    rig_place(2, id);
+    trainer = rig_worker(3);
+    assert_int_equal(trainer->launch.attempt, 2);
+    assert_true(json_is_object(json_object_get(trainer->settings, "resume")));
+    assert_int_equal(rig_objects(&rig, "writing"), 3);
+    rig_end(&rig);
+}
+
+static void two_crashes_at_one_step_fail_a_job(void **state)
+{
+    struct played *trainer;
+    struct fleet_event event;
+    job_id id;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    id = rig_told(FLEET_EVENT_JOB_STARTED).job_progress.job;
+    played_progress(trainer, 3, 10);
+    played_exits(trainer, 11);
+    rig_wait_job(&rig, "queued");
+    (void)rig_told(FLEET_EVENT_JOB_ENDED);
+    rig_place(2, id);
+    trainer = rig_worker(3);
+    played_runs(trainer);
+    played_hello(trainer);
+    played_progress(trainer, 3, 10);
+    played_exits(trainer, 11);
+    rig_wait_job(&rig, "failed");
+    assert_string_equal(rig_job(&rig).reason, "crashed");
+    event = rig_told(FLEET_EVENT_JOB_ENDED);
+    assert_int_equal(event.reason, JOB_FAILED);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+/* As the API does it. */
+static void ask(struct rig *rig, enum meta_job_state from, enum meta_job_state to, enum meta_job_state target)
+{
+    const struct meta_job_move move = {.tenant = rig->acme, .id = rig->job, .from = from, .attempt = rig_job(rig).attempt, .to = to, .target = target,
+                                       .crash_step = META_NONE};
+    struct refusal refusal;
+
+    assert_int_equal(meta_job_move(rig->metadata, &move, 1, NULL, &refusal), STATUS_OK);
+    driver_job_changed(rig->driver, rig->acme, rig->job);
+}
+
+static void queued_job_is_cancelled(void **state)
+{
+    struct fleet_event event;
+    job_id id;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    id = rig_queue(&rig);
+    ask(&rig, META_JOB_QUEUED, META_JOB_CANCELLED, META_JOB_NO_TARGET);
+    event = rig_told(FLEET_EVENT_JOB_CANCEL);
+    assert_int_equal(event.job_progress.job.value, id.value);
+    rig_place(9, id); /* the core had placed it a moment before */
+    event = rig_told(FLEET_EVENT_JOB_ENDED);
+    assert_int_equal(event.answers, 9);
+    assert_int_equal(event.reason, JOB_FAILED);
+    rig_stop_job(10, id, 0);
+    rig_wait_a_moment();
+    assert_int_equal(rig_workers(), 2);
+    rig_end(&rig);
+}
+
+static void running_job_is_cancelled(void **state)
+{
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    ask(&rig, META_JOB_RUNNING, META_JOB_STOPPING, META_JOB_CANCELLED);
+    rig_wait_ended(trainer);
+    assert_true(trainer->ended_at_once);
+    assert_string_equal(rig_job(&rig).state, "stopping");
+    played_exits(trainer, 137);
+    rig_wait_job(&rig, "cancelled");
+    assert_int_equal(rig_told(FLEET_EVENT_JOB_ENDED).reason, JOB_FAILED);
+    assert_true(rig_job(&rig).gpu_ms > 0);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+static void paused_job_saves_and_resumes(void **state)
+{
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    rig_wait_asked(trainer, 1);
+    ask(&rig, META_JOB_RUNNING, META_JOB_STOPPING, META_JOB_PAUSED);
+    rig_wait_asked(trainer, 2);
+    assert_int_equal(trainer->deadline_ms, 60000);
+    played_state(&rig, trainer, 3);
+    played_exits(trainer, 0);
+    rig_wait_job(&rig, "paused");
+    (void)rig_told(FLEET_EVENT_JOB_ENDED);
+    ask(&rig, META_JOB_PAUSED, META_JOB_QUEUED, META_JOB_NO_TARGET);
+    rig_place(2, rig_told(FLEET_EVENT_JOB).job.job);
+    assert_true(json_is_object(json_object_get(rig_worker(3)->settings, "resume")));
+    rig_end(&rig);
+}
+
+static void notice_makes_a_job_yield(void **state)
+{
+    struct played *trainer;
+    struct fleet_event event;
+    job_id id;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    id = rig_told(FLEET_EVENT_JOB_STARTED).job_progress.job;
+    rig_wait_asked(trainer, 1);
+    rig_stop_job(77, id, 2 * NS_PER_S);
+    rig_wait_asked(trainer, 2);
+    assert_int_equal(trainer->deadline_ms, 2000);
+    rig_wait_job(&rig, "stopping");
+    played_state(&rig, trainer, 3);
+    played_exits(trainer, 0);
+    rig_wait_job(&rig, "queued");
+    event = rig_told(FLEET_EVENT_JOB_YIELDED);
+    assert_int_equal(event.answers, 77);
+    assert_int_equal(rig_job(&rig).crashes, 0);
+    rig_place(78, id);
+    assert_int_equal(rig_worker(3)->launch.attempt, 2);
+    rig_end(&rig);
+}
+
+static void result_that_came_first_counts(void **state)
+{
+    struct played *trainer;
+    struct fleet_event event;
+    struct rig rig;
+    job_id id;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    id = rig_told(FLEET_EVENT_JOB_STARTED).job_progress.job;
+    rig_stop_job(77, id, NS_PER_S);
+    rig_wait_job(&rig, "stopping");
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    event = rig_told(FLEET_EVENT_JOB_ENDED);
+    assert_int_equal(event.answers, 77);
+    assert_int_equal(event.reason, JOB_SUCCEEDED);
+    rig_end(&rig);
+}
+
+static void restart_finds_what_was_queued(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    (void)rig_queue(&rig);
+    rig_restart(&rig);
+    (void)rig_told(FLEET_EVENT_TENANT);
+    rig_place(5, rig_told(FLEET_EVENT_JOB).job.job);
+    assert_int_equal(rig_worker(2)->launch.attempt, 1);
+    rig_end(&rig);
+}
+
+static void restart_loses_a_worker_that_is_gone(void **state)
+{
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    rig_wait_asked(trainer, 1);
+    trainer->forgotten = true; /* the keeper has it no more */
+    rig_restart(&rig);
+    rig_wait_job(&rig, "queued");
+    assert_int_equal(rig_job(&rig).crashes, 0);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_place(5, rig_told(FLEET_EVENT_JOB).job.job);
+    assert_int_equal(rig_worker(3)->launch.attempt, 2);
+    rig_end(&rig);
+}
+
+static void restart_keeps_what_a_living_worker_wrote(void **state)
+{
+    struct played *trainer;
+    struct meta_model models[8];
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    rig_wait_asked(trainer, 1);
+    rig_restart(&rig);
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    assert_int_equal(rig_models(&rig, models), 1);
+    played_exits(trainer, 0);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+static void restart_while_starting_begins_anew(void **state)
+{
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_place(1, rig_queue(&rig));
+    trainer = rig_worker(2);
+    rig_restart(&rig);
+    rig_wait_ended(trainer);
+    played_exits(trainer, 137);
+    rig_wait_job(&rig, "queued");
+    assert_int_equal(rig_job(&rig).crashes, 0);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    (void)rig_told(FLEET_EVENT_JOB);
+    rig_end(&rig);
+}
+
+static void restart_validates_anew(void **state)
+{
+    struct played *validator;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_add_file(&rig, "{}\n", rig.file);
+    validator = rig_worker(0);
+    rig_restart(&rig);
+    rig_wait_ended(validator);
+    played_exits(validator, 137);
+    played_report(&rig, rig_worker(1), true, "{}");
+    rig_wait_file(&rig, rig.file, "processed");
+    played_exits(rig_worker(1), 0);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+static void frame_of_an_attempt_that_is_over_is_dropped(void **state)
+{
+    struct wire_checkpoint late = {.step = 9};
+    struct played *trainer;
+    struct meta_model models[8];
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    played_exits(trainer, 11);
+    rig_wait_job(&rig, "queued");
+    played_say(trainer, WIRE_CHECKPOINT, &late);
+    rig_wait_committed(trainer);
+    assert_int_equal(rig_models(&rig, models), 0);
+    assert_string_equal(rig_job(&rig).state, "queued");
+    rig_end(&rig);
+}
+
+static void fetch_is_answered_as_often_as_it_is_asked(void **state)
+{
+    struct meta_model models[8];
+    struct core_fetch first, second;
+    struct played *trainer;
+    char object[NAME_BYTES];
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    assert_int_equal(rig_models(&rig, models), 1);
+    snprintf(object, sizeof(object), "%s", models[0].object);
+    rig_fetch(&rig, object);
+    first = rig_fetched();
+    assert_int_equal(first.status, STATUS_OK);
+    rig_fetch(&rig, object);
+    second = rig_fetched();
+    assert_int_equal(second.status, STATUS_OK);
+    assert_memory_equal(first.key, second.key, 32);
+    rig_fetch(&rig, "obj-none");
+    assert_int_equal(rig_fetched().status, STATUS_NOT_FOUND);
+    rig_end(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(file_becomes_processed),
+        cmocka_unit_test(few_validators_run_at_once),
+        cmocka_unit_test(file_that_crashes_validators_is_in_error),
+        cmocka_unit_test(job_succeeds),
+        cmocka_unit_test(epochs_leave_models_and_the_last_three_stay),
+        cmocka_unit_test(gate_keeps_a_model_from_answering),
+        cmocka_unit_test(bad_files_fail_a_job_in_sealed_words),
+        cmocka_unit_test(file_in_error_fails_its_job),
+        cmocka_unit_test(crash_goes_on_from_the_newest_state),
+        cmocka_unit_test(two_crashes_at_one_step_fail_a_job),
+        cmocka_unit_test(queued_job_is_cancelled),
+        cmocka_unit_test(running_job_is_cancelled),
+        cmocka_unit_test(paused_job_saves_and_resumes),
+        cmocka_unit_test(notice_makes_a_job_yield),
+        cmocka_unit_test(result_that_came_first_counts),
+        cmocka_unit_test(restart_finds_what_was_queued),
+        cmocka_unit_test(restart_loses_a_worker_that_is_gone),
+        cmocka_unit_test(restart_keeps_what_a_living_worker_wrote),
+        cmocka_unit_test(restart_while_starting_begins_anew),
+        cmocka_unit_test(restart_validates_anew),
+        cmocka_unit_test(frame_of_an_attempt_that_is_over_is_dropped),
+        cmocka_unit_test(fetch_is_answered_as_often_as_it_is_asked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
