@@ -1,27 +1,19 @@
-/* berth-exec control: the control plane. It starts the vault, holds metadata and store, serves local administration and the API. */
-#define _GNU_SOURCE /* signalfd */
+/* berth-exec control: the platform on one machine. The process that the user starts is the keeper: it takes the folder, binds the API's
+ * socket, so that no connection is lost while a control plane is started again, and starts vault and control plane. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
-#include <time.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cmd.h"
 #include "cmd_admin.h"
-#include "control/admin/admin.h"
-#include "control/api/api.h"
-#include "control/bases.h"
+#include "cmd_control.h"
+#include "control/core/core.h"
 #include "control/folder.h"
-#include "crypto/secret.h"
+#include "control/http/http.h"
 #include "host/options.h"
-
-/* What may wait for the disk. */
-#define ACTS_MAX 1024
-#define BASES_MAX 64
-/* What runs when it is to stop has so long. */
-#define STOP_MS 5000
 
 #define OPTIONS(X)                                                                                                      \
     X(state, "DIR", "the control plane's folder, made when it isn't there (default $BERTH_STATE, or berth-state)")     \
@@ -32,6 +24,7 @@
     X(base, "NAME=FOLDER", "a model that tenants may use; as often as there are bases")                                \
     X(master_key, "FILE", "the vault's master key (default DIR/master.key, made with the folder)")                     \
     X(master_key_command, "COMMAND", "a shell command that prints it instead")                                          \
+    X(under_keeper, NULL, "what the keeper, which this command is, adds for the control plane that it starts")         \
     X(help, NULL, "this text")
 enum {
 #define X(name, argument, about) OPTION_##name,
@@ -44,200 +37,115 @@ static const struct option table[] = {
 #undef X
 };
 
-struct asked {
-    const char *state;
-    const char *postgres; /* NULL: SQLite in the folder */
-    char address[64]; /* "": no API */
-    uint16_t port;
-    const char *certificate_file;
-    const char *key_file;
-    const char *bases[BASES_MAX];
-    uint32_t bases_count;
-    struct master_source master;
-};
+/* --- the keeper --------------------------------------------------------------------------------------------------------------- */
 
-/* All that runs; half of it may be there. */
-struct control {
-    const struct asked *asked;
-    int signals;
-    struct control_folder folder;
-    pid_t vault_process;
-    struct vault *vault;
-    uint8_t *key;
-    struct meta_options options;
-    char place[4096];
-    struct metadata *metadata;
-    struct meta_writer *writer;
-    struct store *store;
-    struct admin *admin;
-    struct api *api;
+/* This very program, whatever has since been put in its file's place. */
+#define SELF "/proc/self/exe"
+/* The control plane's connections and files; as far as we may. */
+#define DESCRIPTORS_MAX 16384
+
+static const char *const server_arguments[] = {"berth-exec", "worker", "server", NULL};
+static const char *const trainer_arguments[] = {"berth-exec", "worker", "trainer", NULL};
+static const char *const validator_arguments[] = {"berth-exec", "worker", "validator", NULL};
+/* In the order of enum core_worker_kind. */
+static const struct keeper_program workers[] = {
+    [CORE_SERVER] = {.name = "server", .path = SELF, .arguments = server_arguments},
+    [CORE_TRAINER] = {.name = "trainer", .path = SELF, .arguments = trainer_arguments},
+    [CORE_VALIDATOR] = {.name = "validator", .path = SELF, .arguments = validator_arguments},
 };
 
 static void say(void *context, const char *line)
 {
     (void)context;
-    fprintf(stderr, "%s\n", line);
+    fprintf(stderr, "keeper %s\n", line);
 }
 
-/* Early: what it inherits is little. */
-static enum status start_vault(struct control *control, struct refusal *refusal)
+static void announce(const struct control_asked *asked, int listener)
 {
-    char keys[4096];
-    char master[4096];
-    struct vault_options options = {.keys_path = control_folder_at(&control->folder, "keys.db", keys), .master = control->asked->master,
-                                    .log = say};
-    enum status status = STATUS_OK;
-    int socket;
+    const bool six = strchr(asked->address, ':') != NULL;
 
-    if (options.master.file == NULL && options.master.command == NULL) {
-        options.master.file = master;
-        status = control_folder_key_file(&control->folder, "master.key", "keys.db", master, refusal);
-    }
-    if (status == STATUS_OK)
-        status = vault_start(&options, &socket, &control->vault_process, refusal);
-    return status == STATUS_OK ? vault_open(socket, &control->vault, refusal) : status;
-}
-
-static enum status open_metadata(struct control *control, struct refusal *refusal)
-{
-    struct meta_options first;
-    enum status status;
-
-    control->key = secret_alloc(KEY_BYTES);
-    if (control->key == NULL)
-        return refuse(refusal, STATUS_IO, "no memory for a key");
-    status = control_folder_key(&control->folder, control->key, refusal);
-    control->options = (struct meta_options){.place = control_folder_at(&control->folder, "metadata.db", control->place),
-                                             .server_key = control->key};
-    if (control->asked->postgres != NULL) {
-        control->options.place = control->asked->postgres;
-        control->options.driver = &db_postgres;
-    }
-    first = control->options;
-    first.first = true;
-    if (status == STATUS_OK)
-        status = meta_open(&first, &control->metadata, refusal);
-    return status == STATUS_OK ? meta_writer_start(control->metadata, ACTS_MAX, &control->writer, refusal) : status;
-}
-
-static enum status register_bases(struct control *control, struct refusal *refusal)
-{
-    enum status status = STATUS_OK;
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    for (uint32_t i = 0; status == STATUS_OK && i < control->asked->bases_count; i++)
-        status = base_register(control->writer, control->asked->bases[i], (int64_t)now.tv_sec * 1000, refusal);
-    return status;
-}
-
-static enum status open_doors(struct control *control, struct refusal *refusal)
-{
-    const struct admin_config local = {.folder = control->folder.path, .writer = control->writer, .log = stderr};
-    const struct api_config api = {.address = control->asked->address, .port = control->asked->port,
-                                   .certificate_file = control->asked->certificate_file, .key_file = control->asked->key_file,
-                                   .metadata = control->options, .writer = control->writer, .vault = control->vault,
-                                   .store = control->store, .log = say};
-    enum status status = admin_open(&local, &control->admin, refusal);
-
-    if (status == STATUS_OK && control->asked->address[0] != '\0')
-        status = api_open(&api, &control->api, refusal);
-    secret_free(control->key);
-    control->key = NULL;
-    return status;
-}
-
-static void announce(const struct control *control)
-{
-    const bool six = strchr(control->asked->address, ':') != NULL;
-
-    printf("berth-exec control: ready in %s\n", control->folder.path);
-    if (control->api != NULL)
-        printf("listening on %s://%s%s%s:%u\n", control->asked->certificate_file != NULL ? "https" : "http", six ? "[" : "",
-               control->asked->address, six ? "]" : "", (unsigned)api_port(control->api));
+    printf("listening on %s://%s%s%s:%u\n", asked->certificate_file != NULL ? "https" : "http", six ? "[" : "", asked->address,
+           six ? "]" : "", (unsigned)http_listener_port(listener));
     fflush(stdout);
 }
 
-static enum status begin(struct control *control, struct refusal *refusal)
+static uint32_t descriptors_max(void)
 {
-    char folder[4096];
-    enum status status = start_vault(control, refusal);
+    struct rlimit limit;
 
-    if (status == STATUS_OK)
-        status = open_metadata(control, refusal);
-    if (status == STATUS_OK)
-        status = register_bases(control, refusal);
-    if (status == STATUS_OK)
-        status = store_local_open(control_folder_at(&control->folder, "store", folder), &control->store, refusal);
-    return status == STATUS_OK ? open_doors(control, refusal) : status;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < DESCRIPTORS_MAX ? (uint32_t)limit.rlim_max : DESCRIPTORS_MAX;
 }
 
-static void end(struct control *control)
+/* The control plane gets our command line, with the folder that we took. */
+static enum status run_keeper(const struct control_asked *asked, const char *keys, const struct master_source *master, int listener, int argc,
+                              char **argv, struct refusal *refusal)
 {
-    api_close(control->api, STOP_MS);
-    admin_close(control->admin);
-    meta_writer_stop(control->writer);
-    meta_close(control->metadata);
-    secret_free(control->key);
-    store_close(control->store);
-    vault_close(control->vault);
-    if (control->vault_process > 0)
-        (void)waitpid(control->vault_process, NULL, 0);
-    control_folder_close(&control->folder);
-}
+    const char *vault_arguments[] = {"berth-exec", "vault", "serve", "--keys", keys, master->file != NULL ? "--master" : "--master-command",
+                                     master->file != NULL ? master->file : master->command, NULL};
+    const struct keeper_program vault = {.name = "vault", .path = SELF, .arguments = vault_arguments};
+    const char **arguments = calloc((size_t)argc + 5, sizeof(*arguments));
+    const struct keeper_program control = {.name = "control", .path = SELF, .arguments = arguments, .descriptors_max = descriptors_max(),
+                                           .inherited = &listener, .inherited_count = listener >= 0};
+    const struct keeper_config config = {.workers = workers, .workers_count = ARRAY_COUNT(workers), .control = &control, .vault = &vault,
+                                         .log = say};
+    enum status status;
 
-/* The signal that ended it; 0: none. Without its vault nothing can be kept or read, so it ends then: to be started again. */
-static enum status run(struct control *control, uint32_t *ret_signal, struct refusal *refusal)
-{
-    struct signalfd_siginfo signal = {0};
-    enum status status = secrets_harden_process(refusal);
-
-    if (status == STATUS_OK)
-        status = control_folder_open(&control->folder, control->asked->state, refusal);
-    if (status != STATUS_OK)
-        return status;
-    status = begin(control, refusal);
-    if (status == STATUS_OK) {
-        announce(control);
-        status = admin_run(control->admin, control->signals, refusal);
-    }
-    if (status == STATUS_OK && read(control->signals, &signal, sizeof(signal)) == (ssize_t)sizeof(signal))
-        *ret_signal = signal.ssi_signo;
-    if (*ret_signal == SIGCHLD)
-        status = refuse(refusal, STATUS_IO, "the vault has ended; start the control plane again");
-    end(control);
+    check(arguments != NULL);
+    arguments[0] = "berth-exec";
+    arguments[1] = "control";
+    arguments[2] = "--under-keeper";
+    for (int i = 1; i < argc; i++)
+        arguments[2 + i] = argv[i];
+    arguments[argc + 2] = "--state";
+    arguments[argc + 3] = asked->state;
+    status = keeper_run(&config, refusal);
+    free(arguments);
     return status;
 }
 
-static int control_main(const struct asked *asked)
+static int keep(const struct control_asked *asked, int argc, char **argv)
 {
-    struct control control = {.asked = asked};
+    const struct http_config http = {.address = asked->address, .port = asked->port, .certificate_file = asked->certificate_file,
+                                     .key_file = asked->key_file};
+    struct master_source master = asked->master;
+    struct control_folder folder;
     struct refusal refusal = {{0}};
-    uint32_t signal = 0;
-    enum status status;
-    sigset_t stops;
+    char keys[4096];
+    char file[4096];
+    int listener = -1;
+    enum status status = control_folder_open(&folder, asked->state, &refusal);
 
-    sigemptyset(&stops);
-    sigaddset(&stops, SIGTERM);
-    sigaddset(&stops, SIGINT);
-    sigaddset(&stops, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &stops, NULL);
-    control.signals = signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (control.signals < 0) {
-        perror("berth-exec control: signalfd");
-        return EXIT_FAILED;
+    signal(SIGPIPE, SIG_IGN); /* nobody need read what is said */
+    if (status == STATUS_OK && master.file == NULL && master.command == NULL) {
+        master.file = file;
+        status = control_folder_key_file(&folder, "master.key", "keys.db", file, &refusal);
     }
-    status = run(&control, &signal, &refusal);
+    if (status == STATUS_OK && asked->address[0] != '\0')
+        status = http_listen(&http, &listener, &refusal);
+    if (listener >= 0)
+        announce(asked, listener);
+    if (status == STATUS_OK)
+        status = run_keeper(asked, control_folder_at(&folder, "keys.db", keys), &master, listener, argc, argv, &refusal);
     if (status != STATUS_OK)
         fprintf(stderr, "berth-exec control: %s\n", refusal.text);
-    close(control.signals);
-    return status != STATUS_OK ? EXIT_FAILED : signal == SIGINT ? EXIT_STOPPED : EXIT_OK;
+    if (listener >= 0)
+        close(listener);
+    control_folder_close(&folder);
+    return status == STATUS_OK ? EXIT_OK : EXIT_FAILED;
+}
+
+static bool has_keeper(void)
+{
+    int type = 0;
+    socklen_t bytes = sizeof(type);
+
+    return getsockopt(KEEPER_SOCKET, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_SEQPACKET;
 }
 
 /* --- the command line ------------------------------------------------------------------------------------------------------- */
 
 /* "127.0.0.1:8080", "[::1]:8080". */
-static bool take_address(struct asked *asked, const char *value)
+static bool take_address(struct control_asked *asked, const char *value)
 {
     const char *colon = strrchr(value, ':');
     const bool six = value[0] == '[';
@@ -261,11 +169,12 @@ static bool take_address(struct asked *asked, const char *value)
 static void print_help(void)
 {
     puts("usage: berth-exec control [--state DIR] [--postgres CONNECTION] [--listen ADDRESS:PORT] [--base NAME=FOLDER]...\n\n"
-         "Runs the control plane in its folder: metadata.db, server.key, the vault's keys.db and master.key, the store, a lock, and the\n"
+         "Runs the platform on this machine: the keeper, which this process is, and under it the vault, the control plane and its workers. What\n"
+         "of them is killed is started again; with the keeper all end. In the folder lie metadata.db, server.key, the vault's keys.db and master.key, the store, a lock, and the\n"
          "socket that `berth-exec tenant` and `berth-exec key` speak to. Keep server.key and master.key with your backups, apart from the\n"
          "databases. With --listen, OpenAI's clients can speak to it: /v1/files, /v1/models; /healthz, /readyz and /metrics need no key.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
-    puts("\nExit codes: 0 stopped by SIGTERM, 1 it could not be done (stderr says why), 2 wrong usage, 130 stopped by Ctrl-C.");
+    puts("\nExit codes: 0 stopped by SIGTERM or Ctrl-C, 1 it could not be done (stderr says why), 2 wrong usage.");
 }
 
 static int misuse(const char *why)
@@ -278,8 +187,9 @@ int cmd_control(int argc, char **argv)
 {
     struct options options = {.command = "berth-exec control", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
-    struct asked asked = {.state = admin_state_folder()};
+    struct control_asked asked = {.state = admin_state_folder()};
     const char *value;
+    bool is_under_keeper = false;
     int option;
 
     while ((option = options_next(&options, &value)) != OPTION_END) {
@@ -295,10 +205,11 @@ int cmd_control(int argc, char **argv)
                 return misuse("--listen takes an address as numbers and a port, 127.0.0.1:8080 or [::1]:8080");
             break;
         case OPTION_base:
-            if (asked.bases_count == BASES_MAX)
+            if (asked.bases_count == CONTROL_BASES_MAX)
                 return misuse("--base: 64 at most");
             asked.bases[asked.bases_count++] = value;
             break;
+        case OPTION_under_keeper: is_under_keeper = true; break;
         case OPTION_help: print_help(); return EXIT_OK;
         case OPTION_OPERAND:
             fprintf(stderr, "berth-exec control: takes no operand (%s); the folder is --state DIR\n", value);
@@ -310,5 +221,9 @@ int cmd_control(int argc, char **argv)
         return misuse("--tls-cert and --tls-key come together");
     if (asked.master.file != NULL && asked.master.command != NULL)
         return misuse("the master key comes from a file or a command, not both");
-    return control_main(&asked);
+    if (!is_under_keeper)
+        return keep(&asked, argc, argv);
+    if (!has_keeper())
+        return misuse("--under-keeper is the keeper's to say, which gives a socket");
+    return control_plane(&asked);
 }

@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "crypto/secret.h"
+
+#define JOIN_MS 5000
 
 static enum status check_folder(const char *path, struct refusal *refusal)
 {
@@ -25,19 +28,33 @@ static enum status check_folder(const char *path, struct refusal *refusal)
     return STATUS_OK;
 }
 
+/* One that is being killed lets go a moment later. */
+static bool take(int lock_file, uint32_t wait_ms)
+{
+    const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const struct timespec pause = {.tv_nsec = 10 * NS_PER_MS};
+
+    for (uint32_t waited_ms = 0; fcntl(lock_file, F_SETLK, &lock) != 0; waited_ms += 10) {
+        if (waited_ms >= wait_ms)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 /* A lock of the kernel's goes with its process, however that ends. */
-static enum status lock_folder(struct control_folder *folder, struct refusal *refusal)
+static enum status lock_folder(struct control_folder *folder, const char *name, uint32_t wait_ms, struct refusal *refusal)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char path[4096];
     char number[32];
     int length;
 
-    control_folder_at(folder, "lock", path);
+    control_folder_at(folder, name, path);
     folder->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (folder->lock < 0)
         return refuse(refusal, STATUS_IO, "%s: %s", path, strerror(errno));
-    if (fcntl(folder->lock, F_SETLK, &lock) != 0) {
+    if (!take(folder->lock, wait_ms)) {
         if (fcntl(folder->lock, F_GETLK, &lock) != 0)
             lock.l_pid = 0;
         return refuse(refusal, STATUS_CONFLICT, "%s: process %ld runs here already; stop it first, or take another folder", folder->path,
@@ -49,7 +66,7 @@ static enum status lock_folder(struct control_folder *folder, struct refusal *re
     return STATUS_OK;
 }
 
-enum status control_folder_open(struct control_folder *folder, const char *path, struct refusal *refusal)
+static enum status open_with(struct control_folder *folder, const char *path, const char *lock, uint32_t wait_ms, struct refusal *refusal)
 {
     enum status status;
 
@@ -61,10 +78,20 @@ enum status control_folder_open(struct control_folder *folder, const char *path,
         return refuse(refusal, STATUS_IO, "%s: %s", path, strerror(errno));
     status = check_folder(path, refusal);
     if (status == STATUS_OK)
-        status = lock_folder(folder, refusal);
+        status = lock_folder(folder, lock, wait_ms, refusal);
     if (status != STATUS_OK)
         control_folder_close(folder);
     return status;
+}
+
+enum status control_folder_open(struct control_folder *folder, const char *path, struct refusal *refusal)
+{
+    return open_with(folder, path, "lock", 0, refusal);
+}
+
+enum status control_folder_join(struct control_folder *folder, const char *path, struct refusal *refusal)
+{
+    return open_with(folder, path, "lock.control", JOIN_MS, refusal);
 }
 
 void control_folder_close(struct control_folder *folder)

@@ -12,6 +12,8 @@ struct control_folder {
 };
 /* Made when it isn't there. STATUS_CONFLICT: another process has it, whose number the text says. */
 enum status control_folder_open(struct control_folder *folder, const char *path, struct refusal *refusal);
+/* The same for the control plane under the keeper that has opened it: one at a time, and one that was just killed is waited for. */
+enum status control_folder_join(struct control_folder *folder, const char *path, struct refusal *refusal);
 void control_folder_close(struct control_folder *folder);
 /* FOLDER/NAME; `ret_path` has 4096 bytes and is returned. */
 const char *control_folder_at(const struct control_folder *folder, const char *name, char ret_path[4096]);

@@ -22,6 +22,24 @@ static bool limit(int resource, uint64_t value)
     return setrlimit((__rlimit_resource_t)resource, &both) == 0;
 }
 
+/* A source may lie where another one's place is: first all go above the places, then down into them. */
+static bool hand_over(const struct keeper_program *program, int socket)
+{
+    const int count = 1 + (int)program->inherited_count;
+    int above[1 + KEEPER_INHERITED_MAX];
+
+    for (int i = 0; i < count; i++) {
+        above[i] = fcntl(i == 0 ? socket : program->inherited[i - 1], F_DUPFD, KEEPER_SOCKET + count);
+        if (above[i] < 0)
+            return false;
+    }
+    for (int i = 0; i < count; i++) {
+        if (dup2(above[i], KEEPER_SOCKET + i) < 0)
+            return false;
+    }
+    return syscall(SYS_close_range, (unsigned)(KEEPER_SOCKET + count), ~0u, 0u) == 0;
+}
+
 /* In the child, from fork to exec: system calls only. */
 static _Noreturn void become(const struct keeper_program *program, int socket, pid_t keeper)
 {
@@ -36,9 +54,7 @@ static _Noreturn void become(const struct keeper_program *program, int socket, p
     (void)umask(077);
     if (null < 0 || dup2(null, STDIN_FILENO) < 0)
         _exit(CANNOT_RUN);
-    if (socket == KEEPER_SOCKET ? fcntl(socket, F_SETFD, 0) != 0 : dup2(socket, KEEPER_SOCKET) < 0)
-        _exit(CANNOT_RUN);
-    if (syscall(SYS_close_range, KEEPER_SOCKET + 1u, ~0u, 0u) != 0)
+    if (!hand_over(program, socket))
         _exit(CANNOT_RUN);
     if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, program->descriptors_max != 0 ? program->descriptors_max : DESCRIPTORS_MAX) ||
         (program->memory_max_bytes != 0 && !limit(RLIMIT_AS, program->memory_max_bytes)))
@@ -54,9 +70,11 @@ static _Noreturn void become(const struct keeper_program *program, int socket, p
 enum status child_start(struct child *child, const struct keeper_program *program, int socket)
 {
     const pid_t keeper = getpid();
-    const pid_t process = fork();
+    pid_t process;
     long watch;
 
+    check(program->inherited_count <= KEEPER_INHERITED_MAX);
+    process = fork();
     if (process == 0)
         become(program, socket, keeper);
     if (process < 0)

@@ -2,7 +2,7 @@
  * network; it holds the control plane's end of every worker's socket and reads nothing from it. A control plane that is killed is
  * started again and finds its workers' sockets; a vault lives as long as the control plane that holds its socket, and is started
  * again by itself too. What starts is a row of a table with fixed arguments, an empty environment, /dev/null, the keeper's stdout and
- * stderr, and descriptor 3, its socket; nothing else is open in it. */
+ * stderr, descriptor 3, its socket, and what its row says that it inherits; nothing else is open in it. */
 #ifndef KEEPER_KEEPER_H
 #define KEEPER_KEEPER_H
 
@@ -11,6 +11,9 @@
 
 /* In what the keeper starts: a worker's socket to the control plane, the control plane's to the keeper, the vault's to its client. */
 #define KEEPER_SOCKET 3
+/* What a program inherits beside it: descriptors 4, 5, ... */
+#define KEEPER_INHERITED 4
+#define KEEPER_INHERITED_MAX 4
 
 struct keeper_program {
     const char *name;             /* in log lines */
@@ -18,6 +21,8 @@ struct keeper_program {
     const char *const *arguments; /* ended by NULL; nothing of a request comes into them */
     uint64_t memory_max_bytes;    /* of address space; 0: no limit */
     uint32_t descriptors_max;     /* 0: 256 */
+    const int *inherited;         /* stay the caller's, and open; a listening socket, say */
+    uint32_t inherited_count;
 };
 
 /* One line an act: "act=exit name=server worker=5 attempt=1 process=77 by=signal code=9". */
@@ -34,7 +39,7 @@ struct keeper_config {
     uint32_t again_first_ms;
     uint32_t again_max_ms;
     uint32_t settled_ms;
-    uint32_t failures_max;        /* a control plane that never settled is given up after so many; 0: 5 */
+    uint32_t failures_max;        /* a control plane that never came up (asked for its list, or lived so long) is given up after so many; 0: 5 */
     uint32_t control_grace_ms;    /* from SIGTERM to SIGKILL; 0: 30,000: it drains its workers */
     uint32_t grace_ms;            /* of workers, and of the vault; 0: 5,000 */
     keeper_log *log;              /* may be NULL */

@@ -92,6 +92,7 @@ void keeper_serve(struct keeper *keeper, const struct keeper_message *request)
             child_signal(&place->child, request->kind == KEEPER_END ? SIGTERM : SIGKILL);
         break;
     case KEEPER_LIST:
+        keeper->control.has_settled = true; /* it came up */
         for (uint32_t i = 0; i < keeper->config.workers_max; i++)
             keeper->places[i].tell_found = keeper->places[i].is_known = keeper->places[i].launch.worker != 0;
         keeper->tell_listed = true;

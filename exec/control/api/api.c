@@ -115,7 +115,7 @@ static void add_routes(struct api *api)
 static enum status listen_there(struct api *api, struct refusal *refusal)
 {
     const struct http_config http = {.address = api->config.address, .port = api->config.port,
-                                     .certificate_file = api->config.certificate_file, .key_file = api->config.key_file,
+                                     .listener = api->config.listener, .certificate_file = api->config.certificate_file, .key_file = api->config.key_file,
                                      .routes = api->routes, .routes_count = api->routes_count,
                                      .headers = headers, .headers_count = ARRAY_COUNT(headers),
                                      .log = api->config.log, .log_context = api->config.log_context};

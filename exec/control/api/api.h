@@ -18,6 +18,7 @@
 struct api_config {
     const char *address;
     uint16_t port;
+    int listener;                 /* as http_config.listener; 0: none */
     const char *certificate_file; /* both or neither */
     const char *key_file;
     struct meta_options metadata; /* for connections that read; its key is not kept */

@@ -68,6 +68,7 @@ struct http_limits {
 struct http_config {
     const char *address;              /* "127.0.0.1", "::1", ... as numbers */
     uint16_t port;                    /* 0: any that is free */
+    int listener;                     /* http_listen()'s, of this process or handed over by another; the server's from here on. 0: none */
     const char *certificate_file;     /* PEM; both or neither. Off loopback they are a must */
     const char *key_file;             /* PEM; may not be readable by others */
     const struct http_route *routes;  /* outlive the server; two that match the same path are told apart by order: the first wins */
@@ -82,6 +83,11 @@ struct http_config {
 #define HTTP_ROUTES_MAX 64
 #define HTTP_HEADERS_MAX 16
 
+/* What http_open() does with address and port, and as strict: for who binds them once and hands the socket to servers that follow each other;
+ * who connects meanwhile waits. */
+enum status http_listen(const struct http_config *config, int *ret_listener, struct refusal *refusal);
+uint16_t http_listener_port(int listener); /* 0: it is none */
+/* Listens at address and port, or at `listener`, which stays open for others when this server stops. */
 enum status http_open(const struct http_config *config, struct http_server **ret_server, struct refusal *refusal);
 uint16_t http_port(const struct http_server *server);
 /* Takes no new connection, lets what runs end for `within_ms`; then streams get an error event, requests without an answer a 503,

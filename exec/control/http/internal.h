@@ -189,4 +189,8 @@ void http_stream_look(struct http_request *request, int64_t now_ns);
 void http_measure(struct http_request *request);
 void http_count_cut(struct http_server *server, enum cut cut);
 
+/* --- listen.c --- */
+/* That config.listener listens, and where http_listen() would. */
+enum status http_listener_check(const struct http_config *config, struct refusal *refusal);
+
 #endif

@@ -1,6 +1,6 @@
-/* Opening, stopping, closing: the listener is ours, so that a port can be chosen and a restart finds it free. */
-#include <arpa/inet.h>
+/* Opening, stopping, closing. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 
 #include "control/http/internal.h"
 
-#define BACKLOG 1024
 #define PEM_BYTES_MAX 65536
 #define POOL_BYTES 32768 /* a connection's memory in libmicrohttpd: its head, and then what is read or sent at once */
 #define UNSENT_BYTES_MAX 65536 /* in the kernel, of one connection; more would hide a slow reader */
@@ -44,55 +43,7 @@ static void set_limits(struct http_limits *limits, const struct http_limits *wan
     check(limits->stream_bytes_max >= STREAM_LAST_EVENT_MAX);
 }
 
-/* --- the listener ----------------------------------------------------------------------------------------------------------- */
-
-union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-static bool parse_address(const char *text, uint16_t port, union address *ret_address, socklen_t *ret_bytes, bool *ret_loopback)
-{
-    memset(ret_address, 0, sizeof(*ret_address));
-    if (inet_pton(AF_INET, text, &ret_address->v4.sin_addr) == 1) {
-        ret_address->v4.sin_family = AF_INET;
-        ret_address->v4.sin_port = htons(port);
-        *ret_bytes = sizeof(ret_address->v4);
-        *ret_loopback = ntohl(ret_address->v4.sin_addr.s_addr) >> 24 == 127;
-        return true;
-    }
-    if (inet_pton(AF_INET6, text, &ret_address->v6.sin6_addr) != 1)
-        return false;
-    ret_address->v6.sin6_family = AF_INET6;
-    ret_address->v6.sin6_port = htons(port);
-    *ret_bytes = sizeof(ret_address->v6);
-    *ret_loopback = IN6_IS_ADDR_LOOPBACK(&ret_address->v6.sin6_addr);
-    return true;
-}
-
-static enum status listen_there(struct http_server *server, struct refusal *refusal)
-{
-    const struct http_config *config = &server->config;
-    union address address;
-    socklen_t bytes;
-    bool loopback;
-    const int yes = 1;
-
-    if (!parse_address(config->address, config->port, &address, &bytes, &loopback))
-        return refuse(refusal, STATUS_INVALID, "%.64s: not an IPv4 or IPv6 address; give one as numbers, such as 127.0.0.1", config->address);
-    if (!loopback && config->certificate_file == NULL)
-        return refuse(refusal, STATUS_INVALID, "%.64s: without TLS, keys and data would cross the network in the clear; give a certificate "
-                      "and its key, or listen on 127.0.0.1 behind a proxy that has them", config->address);
-    server->listener = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (server->listener >= 0)
-        setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (server->listener < 0 || bind(server->listener, &address.any, bytes) != 0 || listen(server->listener, BACKLOG) != 0 ||
-        getsockname(server->listener, &address.any, &bytes) != 0)
-        return refuse(refusal, STATUS_IO, "%.64s port %u: %s", config->address, config->port, strerror(errno));
-    server->port = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
-    return STATUS_OK;
-}
+/* --- libmicrohttpd ---------------------------------------------------------------------------------------------------------- */
 
 /* `secret`: refused where group or others may read it. free() it. */
 static enum status read_pem(const char *path, bool secret, char **ret_text, struct refusal *refusal)
@@ -121,8 +72,6 @@ static enum status read_pem(const char *path, bool secret, char **ret_text, stru
     *ret_text = text;
     return STATUS_OK;
 }
-
-/* --- libmicrohttpd ---------------------------------------------------------------------------------------------------------- */
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context, enum MHD_ConnectionNotificationCode code)
 {
@@ -229,7 +178,10 @@ enum status http_open(const struct http_config *config, struct http_server **ret
     check(server->connections != NULL && getrandom(server->seed, sizeof(server->seed), 0) == sizeof(server->seed));
     for (uint32_t i = 0; i < server->limits.connections_max; i++)
         server->connections[i] = (struct connection){.fd = -1, .next_free = i + 1 < server->limits.connections_max ? i + 1 : NONE_INDEX};
-    status = listen_there(server, refusal);
+    status = config->listener > 0 ? http_listener_check(config, refusal) : http_listen(config, &server->listener, refusal);
+    if (config->listener > 0)
+        server->listener = config->listener;
+    server->port = http_listener_port(server->listener);
     if (status == STATUS_OK && !http_watch_begin(server))
         status = refuse(refusal, STATUS_IO, "the watching thread cannot start: %s", strerror(errno));
     if (status == STATUS_OK)
@@ -276,7 +228,8 @@ void http_stop(struct http_server *server, uint32_t within_ms)
     if (atomic_exchange(&server->stopping, true))
         return;
     MHD_quiesce_daemon(server->daemon);
-    shutdown(server->listener, SHUT_RDWR); /* refuses; it is closed when libmicrohttpd's thread, which may still hold it, has ended */
+    if (server->config.listener == 0)
+        shutdown(server->listener, SHUT_RDWR); /* refuses; it is closed when libmicrohttpd's thread, which may still hold it, has ended */
     http_cut_all(server, true);
     if (!wait_for_none(server, &server->requests_open, within_ms)) {
         http_say_farewell(server);

@@ -1,13 +1,16 @@
 /* The keeper with real processes: control planes that are killed at named points and at random, workers that are killed or were taken
  * over, a vault, the keeper's own death, and the end in order. */
 #define _DEFAULT_SOURCE /* usleep */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../scratch.h"
+#include "keeper/internal.h"
 #include "rig.h"
 #include "support.h"
 
@@ -320,6 +323,51 @@ static int finish_group(void **state)
     return 0;
 }
 
+static int raised(int descriptor)
+{
+    const int above = fcntl(descriptor, F_DUPFD_CLOEXEC, 20);
+
+    close(descriptor);
+    return above;
+}
+
+/* Two pipes whose numbers are each other's places. */
+static void a_program_inherits_what_its_row_says_and_no_more(void **state)
+{
+    const char *const arguments[] = {"sh", "-c", "echo one >&4; echo two >&5; [ ! -e /proc/self/fd/6 ] && [ -e /proc/self/fd/3 ]", NULL};
+    int pipes[2][2];
+    int sockets[2];
+    int inherited[2] = {KEEPER_INHERITED + 1, KEEPER_INHERITED};
+    const struct keeper_program program = {.name = "sh", .path = "/bin/sh", .arguments = arguments, .inherited = inherited, .inherited_count = 2};
+    struct child child = {0};
+    char text[16];
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pipe(pipes[i]), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+    for (int i = 0; i < 2; i++) {
+        pipes[i][1] = raised(pipes[i][1]);
+        pipes[i][0] = raised(pipes[i][0]);
+        sockets[i] = raised(sockets[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(dup2(pipes[i][1], inherited[i]), inherited[i]);
+    assert_int_equal(child_start(&child, &program, sockets[1]), STATUS_OK);
+    while (!child_reap(&child))
+        usleep(1000);
+    assert_int_equal(child.end.code, 0);
+    for (int i = 0; i < 2; i++) {
+        close(pipes[i][1]);
+        close(inherited[i]);
+        assert_int_equal(read(pipes[i][0], text, sizeof(text)), 4);
+        assert_memory_equal(text, i == 0 ? "one\n" : "two\n", 4);
+        assert_int_equal(read(pipes[i][0], text, sizeof(text)), 0);
+        close(pipes[i][0]);
+        close(sockets[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +381,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(at_sigterm_all_end_in_order),
         cmocka_unit_test(a_control_plane_that_never_comes_up_is_given_up),
         cmocka_unit_test(what_cannot_be_started_is_refused),
+        cmocka_unit_test(a_program_inherits_what_its_row_says_and_no_more),
     };
 
     if (argc > 2 && strcmp(argv[1], "control") == 0)

@@ -14,19 +14,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd_control.c"
+#include "cmd.h"
+#include "control/folder.h"
 #include "control/metadata/tenant.h"
+#include "crypto/secret.h"
 
 #define NOW 1700000000000
 
-const char *admin_state_folder(void)
-{
-    return "berth-state";
-}
-
 /* --- kills ------------------------------------------------------------------------------------------------------------------ */
 
-/* Shared by all processes: syncs to go, and whether it has struck. */
+/* Shared by all processes, which the keeper starts with nothing but arguments: a file beside the state's folder. Syncs to go, and whether
+ * it has struck. */
 struct strike {
     atomic_int left;
     atomic_bool struck;
@@ -52,6 +50,36 @@ int fdatasync(int fd)
 {
     count_sync();
     return (int)syscall(SYS_fdatasync, fd);
+}
+
+static void open_strike(const char *state)
+{
+    char path[1024];
+    int file;
+
+    snprintf(path, sizeof(path), "%s.strike", state);
+    file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    check(file >= 0 && ftruncate(file, sizeof(*strike)) == 0);
+    strike = mmap(NULL, sizeof(*strike), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    check(strike != MAP_FAILED);
+    close(file);
+}
+
+/* What the keeper starts is this program again. */
+__attribute__((constructor)) static void become(int argc, char **argv)
+{
+    static char state[512];
+
+    for (int i = 3; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "--state") == 0)
+            snprintf(state, sizeof(state), "%s", argv[i + 1]);
+        if (strcmp(argv[i], "--keys") == 0)
+            snprintf(state, sizeof(state), "%.*s", (int)(strlen(argv[i + 1]) - strlen("/keys.db")), argv[i + 1]);
+    }
+    if (state[0] == '\0')
+        return;
+    open_strike(state);
+    exit(strcmp(argv[1], "vault") == 0 ? cmd_vault(argc - 1, argv + 1) : cmd_control(argc - 1, argv + 1));
 }
 
 void rig_kill_at(uint32_t n)
@@ -128,13 +156,11 @@ void rig_begin(struct rig *rig)
     struct refusal refusal;
 
     memset(rig, 0, sizeof(*rig));
-    if (strike == NULL)
-        strike = mmap(NULL, sizeof(*strike), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(strike != MAP_FAILED);
-    rig_kill_at(0);
     signal(SIGPIPE, SIG_IGN);
     scratch_begin(&rig->scratch);
     snprintf(rig->state, sizeof(rig->state), "%s", scratch_at(&rig->scratch, "state"));
+    open_strike(rig->state);
+    rig_kill_at(0);
     snprintf(rig->log, sizeof(rig->log), "%s", scratch_at(&rig->scratch, "log"));
     metadata = open_rows(rig, &folder);
     assert_int_equal(meta_tenant_add(metadata, "acme", NOW, rig->acme, &refusal), STATUS_OK);
@@ -180,7 +206,7 @@ void rig_start(struct rig *rig)
     char line[1024];
     int ends[2];
     FILE *out;
-    char *colon = NULL;
+    bool is_ready = false;
 
     assert_int_equal(pipe(ends), 0);
     fflush(NULL);
@@ -189,15 +215,16 @@ void rig_start(struct rig *rig)
         run_control(rig, ends[1]);
     close(ends[1]);
     out = fdopen(ends[0], "r");
-    while (colon == NULL && fgets(line, sizeof(line), out) != NULL)
+    while (!is_ready && fgets(line, sizeof(line), out) != NULL) {
         if (strncmp(line, "listening on http://127.0.0.1:", 30) == 0)
-            colon = line + 29;
-    if (colon == NULL) {
+            rig->port = (uint16_t)strtol(line + 30, NULL, 10);
+        is_ready = strncmp(line, "berth-exec control: ready", 25) == 0;
+    }
+    if (!is_ready) {
         (void)rig_stop(rig);
         print_end_of_log(rig);
         fail_msg("the control plane didn't start");
     }
-    rig->port = (uint16_t)strtol(colon + 1, NULL, 10);
     fclose(out);
 }
 
@@ -205,9 +232,9 @@ void rig_reap(struct rig *rig)
 {
     int status;
 
+    kill(rig->process, SIGKILL);
     assert_int_equal(waitpid(rig->process, &status, 0), rig->process);
     rig->process = 0;
-    rig_kill_at(0);
 }
 
 void rig_end(struct rig *rig)

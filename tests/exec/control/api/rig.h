@@ -1,4 +1,4 @@
-/* The control plane as a process of its own, over a folder with two tenants, and a client that says what it is told. The process can be
+/* The platform as processes of its own, over a folder with two tenants, and a client that says what it is told. The process can be
  * killed at the n-th sync of the disk, whether its own or its vault's. */
 #ifndef TESTS_API_RIG_H
 #define TESTS_API_RIG_H
@@ -14,7 +14,7 @@ struct rig {
     struct scratch scratch;
     char state[512];
     char log[512];
-    pid_t process; /* 0: none */
+    pid_t process; /* the keeper; 0: none */
     uint16_t port;
     char acme[NAME_BYTES], other[NAME_BYTES]; /* tenants */
     char key[META_KEY_TEXT_BYTES];            /* acme's */
@@ -33,10 +33,10 @@ void rig_end(struct rig *rig);
 void rig_start(struct rig *rig);
 /* SIGTERM, and its exit code. */
 int rig_stop(struct rig *rig);
-/* From now on: the n-th sync of either process kills that process; 0: none. */
+/* From now on: the n-th sync of control plane or vault kills that process; 0: none. */
 void rig_kill_at(uint32_t n);
 bool rig_was_killed(void); /* and no kill comes any more */
-/* Waits for the end that a kill brings. */
+/* Kills the keeper, with which all of it ends. */
 void rig_reap(struct rig *rig);
 /* A key of a role; tenant NULL: the platform's. While nothing runs. */
 void rig_key(struct rig *rig, const char *tenant, const char *role, int64_t expires_at_ms, char ret_key[META_KEY_TEXT_BYTES]);

@@ -1,10 +1,13 @@
 /* Where a server listens and where it refuses to; TLS, with curl as the client. */
 #define _GNU_SOURCE /* mkdtemp */
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -116,6 +119,61 @@ static void a_port_that_is_taken_is_said(void **context)
     http_close(server);
 }
 
+static void refuses_listener(int listener, const char *why)
+{
+    const struct http_config config = {.address = "given", .listener = listener, .routes = &route, .routes_count = 1};
+    struct refusal refusal = {""};
+    struct http_server *server;
+
+    assert_int_not_equal(http_open(&config, &server, &refusal), STATUS_OK);
+    if (strstr(refusal.text, why) == NULL)
+        fail_msg("%s", refusal.text);
+}
+
+static void a_listener_that_is_handed_over_is_as_strict(void **context)
+{
+    const struct sockaddr_in anywhere = {.sin_family = AF_INET};
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+    (void)context;
+    refuses_listener(dup(listener), "not a TCP socket that listens");
+    refuses_listener(open("/dev/null", O_RDONLY), "not a TCP socket that listens");
+    assert_int_equal(bind(listener, (const struct sockaddr *)&anywhere, sizeof(anywhere)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    refuses_listener(listener, "without TLS");
+}
+
+/* Each server has a duplicate, as each has a descriptor of its own when they are processes. */
+static void who_connects_between_two_servers_is_served_by_the_second(void **context)
+{
+    struct http_config config = {.address = "127.0.0.1", .routes = &route, .routes_count = 1};
+    struct rig rig = {0};
+    struct client_answer answer = {0};
+    struct refusal refusal = {""};
+    int listener = -1;
+    int client;
+
+    (void)context;
+    assert_int_equal(http_listen(&config, &listener, &refusal), STATUS_OK);
+    config.listener = dup(listener);
+    assert_int_equal(http_open(&config, &rig.server, &refusal), STATUS_OK);
+    assert_int_equal(http_port(rig.server), http_listener_port(listener));
+    client_ask(&rig, "GET /v1/ping HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", &answer);
+    assert_int_equal(answer.status, 200);
+    http_stop(rig.server, 0);
+    client = client_connect(&rig);
+    client_say(client, "GET /v1/ping HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    http_close(rig.server);
+    config.listener = dup(listener);
+    assert_int_equal(http_open(&config, &rig.server, &refusal), STATUS_OK);
+    client_read(client, &answer);
+    assert_int_equal(answer.status, 200);
+    close(client);
+    client_answer_free(&answer);
+    http_close(rig.server);
+    close(listener);
+}
+
 static void keys_that_others_can_read_and_files_that_are_none_are_refused(void **context)
 {
     (void)context;
@@ -179,6 +237,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_listens_off_loopback_without_tls),
         cmocka_unit_test(a_port_that_is_taken_is_said),
+        cmocka_unit_test(a_listener_that_is_handed_over_is_as_strict),
+        cmocka_unit_test(who_connects_between_two_servers_is_served_by_the_second),
         cmocka_unit_test(keys_that_others_can_read_and_files_that_are_none_are_refused),
         cmocka_unit_test(tls_is_1_2_or_later_and_never_plain),
     };

@@ -1,0 +1,27 @@
+/* `berth-exec control` is two processes of one command line: the keeper, which the user starts, and the control plane under it. */
+#ifndef EXEC_CMD_CONTROL_H
+#define EXEC_CMD_CONTROL_H
+
+#include "crypto/secret.h"
+#include "keeper/keeper.h"
+
+#define CONTROL_BASES_MAX 64
+/* In the control plane: the socket that the keeper listens on, if it does. */
+#define CONTROL_LISTENER KEEPER_INHERITED
+
+struct control_asked {
+    const char *state;
+    const char *postgres; /* NULL: SQLite in the folder */
+    char address[64];     /* "": no API */
+    uint16_t port;
+    const char *certificate_file;
+    const char *key_file;
+    const char *bases[CONTROL_BASES_MAX];
+    uint32_t bases_count;
+    struct master_source master;
+};
+
+/* The control plane itself: its exit code. Descriptors KEEPER_SOCKET and, with an address, CONTROL_LISTENER are the keeper's. */
+int control_plane(const struct control_asked *asked);
+
+#endif
