@@ -108,32 +108,49 @@ int64_t checkpoint_bytes(const struct checkpoint_head *head)
     return (int64_t)sizeof(*head) + head->step * (int64_t)sizeof(struct run_row) + 4 * head->parameters * (int64_t)sizeof(float) + DIGEST_BYTES;
 }
 
-static enum status put(struct new_file *file, EVP_MD_CTX *digest, const void *data, int64_t bytes, struct refusal *refusal)
+/* What goes on also goes into the digest. */
+struct summed {
+    checkpoint_put *put;
+    void *context;
+    EVP_MD_CTX *digest;
+};
+
+static enum status put(const struct summed *summed, const void *data, int64_t bytes, struct refusal *refusal)
 {
-    check(EVP_DigestUpdate(digest, data, (size_t)bytes) == 1);
-    return file_put(file, data, (size_t)bytes, refusal);
+    check(EVP_DigestUpdate(summed->digest, data, (size_t)bytes) == 1);
+    return summed->put(summed->context, data, bytes, refusal);
 }
 
-static enum status put_all(struct new_file *file, const struct checkpoint *checkpoint, struct refusal *refusal)
+static enum status put_all(const struct summed *summed, const struct checkpoint *checkpoint, struct refusal *refusal)
 {
     const struct checkpoint_head *head = &checkpoint->head;
     const int64_t bytes = head->parameters * (int64_t)sizeof(float);
-    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    enum status status = put(summed, head, sizeof(*head), refusal);
+
+    if (status == STATUS_OK && head->step > 0)
+        status = put(summed, checkpoint->rows, head->step * (int64_t)sizeof(struct run_row), refusal);
+    for (int i = 0; i < 3 && status == STATUS_OK; i++)
+        status = put(summed, checkpoint->state[i], bytes, refusal);
+    return status == STATUS_OK ? put(summed, checkpoint->best, bytes, refusal) : status;
+}
+
+enum status checkpoint_write(const struct checkpoint *checkpoint, checkpoint_put *put_piece, void *context, struct refusal *refusal)
+{
+    const struct summed summed = {put_piece, context, EVP_MD_CTX_new()};
     uint8_t sum[DIGEST_BYTES];
     enum status status;
 
-    check(digest != NULL);
-    check(EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1);
-    status = put(file, digest, head, sizeof(*head), refusal);
-    if (status == STATUS_OK && head->step > 0)
-        status = put(file, digest, checkpoint->rows, head->step * (int64_t)sizeof(struct run_row), refusal);
-    for (int i = 0; i < 3 && status == STATUS_OK; i++)
-        status = put(file, digest, checkpoint->state[i], bytes, refusal);
-    if (status == STATUS_OK)
-        status = put(file, digest, checkpoint->best, bytes, refusal);
-    check(EVP_DigestFinal_ex(digest, sum, NULL) == 1);
-    EVP_MD_CTX_free(digest);
-    return status == STATUS_OK ? file_put(file, sum, sizeof(sum), refusal) : status;
+    check(summed.digest != NULL);
+    check(EVP_DigestInit_ex(summed.digest, EVP_sha256(), NULL) == 1);
+    status = put_all(&summed, checkpoint, refusal);
+    check(EVP_DigestFinal_ex(summed.digest, sum, NULL) == 1);
+    EVP_MD_CTX_free(summed.digest);
+    return status == STATUS_OK ? put_piece(context, sum, sizeof(sum), refusal) : status;
+}
+
+static enum status put_in_file(void *context, const void *data, int64_t bytes, struct refusal *refusal)
+{
+    return file_put(context, data, (size_t)bytes, refusal);
 }
 
 enum status checkpoint_save(const struct checkpoint_folder *folder, const struct checkpoint *checkpoint, struct refusal *refusal)
@@ -146,7 +163,7 @@ enum status checkpoint_save(const struct checkpoint_folder *folder, const struct
     status = file_begin(&file, path, refusal);
     if (status != STATUS_OK)
         return status;
-    status = put_all(&file, checkpoint, refusal);
+    status = checkpoint_write(checkpoint, put_in_file, &file, refusal);
     if (status == STATUS_OK)
         status = file_commit(&file, refusal);
     file_abandon(&file);
@@ -223,25 +240,17 @@ static enum status take_all(struct checkpoint *checkpoint, const struct checkpoi
     return STATUS_OK;
 }
 
-static enum status load_one(const struct checkpoint_folder *folder, int64_t step, struct checkpoint *checkpoint, void *listener,
+enum status checkpoint_read(const void *data, int64_t bytes, const char *shown, struct checkpoint *checkpoint, void *listener,
                             void (*said)(void *listener, const char *text), struct refusal *refusal)
 {
     const struct checkpoint_head mine = checkpoint->head;
     struct checkpoint_head head;
-    char name[NAME_MAX_BYTES];
-    char shown[4096];
     char text[4400];
-    void *data = NULL;
-    int64_t bytes = 0;
     enum status status;
 
-    snprintf(name, sizeof(name), NAME, (long long)step);
-    snprintf(shown, sizeof(shown), "%.4000s/%s", folder->path, name);
-    status = file_read(folder->file, name, shown, INT64_C(1) << 40, &data, &bytes, refusal);
-    if (status != STATUS_OK || !is_whole(data, bytes)) {
-        snprintf(text, sizeof(text), "%s is damaged and is left aside", shown);
+    if (!is_whole(data, bytes)) {
+        snprintf(text, sizeof(text), "%.4200s is damaged and is left aside", shown);
         said(listener, text);
-        free(data);
         return STATUS_CORRUPT;
     }
     memcpy(&head, data, sizeof(head));
@@ -249,12 +258,29 @@ static enum status load_one(const struct checkpoint_folder *folder, int64_t step
     status = compare(&mine, &head, shown, refusal);
     if (status == STATUS_OK)
         status = take_all(checkpoint, &head, data, bytes);
-    free(data);
     if (status == STATUS_OK && strcmp(head.computes, mine.computes) != 0) {
-        snprintf(text, sizeof(text), "%s was computed by %s; going on with %s, the last bits will be others than without the change", shown,
+        snprintf(text, sizeof(text), "%.4200s was computed by %s; going on with %s, the last bits will be others than without the change", shown,
                  head.computes, mine.computes);
         said(listener, text);
     }
+    return status;
+}
+
+static enum status load_one(const struct checkpoint_folder *folder, int64_t step, struct checkpoint *checkpoint, void *listener,
+                            void (*said)(void *listener, const char *text), struct refusal *refusal)
+{
+    char name[NAME_MAX_BYTES];
+    char shown[4096];
+    void *data = NULL;
+    int64_t bytes = 0;
+    enum status status;
+
+    snprintf(name, sizeof(name), NAME, (long long)step);
+    snprintf(shown, sizeof(shown), "%.4000s/%s", folder->path, name);
+    if (file_read(folder->file, name, shown, INT64_C(1) << 40, &data, &bytes, refusal) != STATUS_OK)
+        bytes = 0; /* as one that is damaged */
+    status = checkpoint_read(data, bytes, shown, checkpoint, listener, said, refusal);
+    free(data);
     return status;
 }
 

@@ -56,6 +56,12 @@ void checkpoint_folder_close(struct checkpoint_folder *folder, bool all);
 
 /* Of its file. */
 int64_t checkpoint_bytes(const struct checkpoint_head *head);
+/* Its bytes, a piece after the other; what `put` returns other than OK ends it. */
+typedef enum status checkpoint_put(void *context, const void *data, int64_t bytes, struct refusal *refusal);
+enum status checkpoint_write(const struct checkpoint *checkpoint, checkpoint_put *put, void *context, struct refusal *refusal);
+/* From those bytes, as checkpoint_load() does it. CORRUPT: they are no whole checkpoint. */
+enum status checkpoint_read(const void *data, int64_t bytes, const char *shown, struct checkpoint *checkpoint, void *listener,
+                            void (*said)(void *listener, const char *text), struct refusal *refusal);
 enum status checkpoint_save(const struct checkpoint_folder *folder, const struct checkpoint *checkpoint, struct refusal *refusal);
 /* The newest whole one, into the caller's arrays. checkpoint->head says what it must belong to (up to settings) and its parameters.
  * NOT_FOUND: there is none. CORRUPT: none is whole. INVALID: it belongs to another run; the refusal says by what. `said` hears of damaged ones and

@@ -4,6 +4,20 @@
 
 #include "engine/train/run/checkpoint.h"
 
+struct run;
+
+/* Where states and results go; what comes back as states. */
+struct run_place {
+    enum status (*begin)(struct run *run, struct refusal *refusal); /* before there is a trainer */
+    enum status (*load)(struct run *run, struct refusal *refusal);  /* as checkpoint_load() */
+    enum status (*save)(struct run *run, struct refusal *refusal);  /* run->at */
+    enum status (*epoch)(struct run *run, const struct run_made *made, struct refusal *refusal);  /* NULL: nobody wants it */
+    enum status (*finish)(struct run *run, const struct run_made *made, struct refusal *refusal);
+    void (*close)(struct run *run);
+};
+extern const struct run_place run_disk;
+extern const struct run_place run_held;  /* by the caller, in memory */
+
 /* One run among those that share a trainer. */
 struct run {
     const struct run_config *config;
@@ -13,7 +27,8 @@ struct run {
     struct trainer *trainer;            /* of all */
     enum recompute recompute;           /* its level */
     int32_t job;                        /* the trainer's number of it */
-    struct checkpoint_folder folder;
+    const struct run_place *place;
+    struct checkpoint_folder folder;    /* of run_disk only */
     struct checkpoint at;               /* where it is; its matrices and moments are of the last save or load */
     struct schedule schedule;
     int64_t steps;                      /* at most */
@@ -60,12 +75,13 @@ extern const enum train_state run_states[3]; /* of checkpoint.state */
 
 /* --- its ends ------------------------------------------------------------------------------------------------------------------ */
 
-/* The adapter as it is, in a PEFT folder with the losses of all steps and a record of where it came from: there whole, or not at all. */
-enum status run_write(struct run *run, float *values, const struct run_outcome *outcome, struct refusal *refusal);
+/* The adapter as it is and the losses of all steps, to one of the place's. `values`: room for its numbers. */
+enum status run_give(struct run *run, float *values, const struct run_outcome *outcome,
+                     enum status (*take)(struct run *run, const struct run_made *made, struct refusal *refusal), struct refusal *refusal);
 enum status run_record_write(const struct run *run, const char *folder, const struct run_outcome *outcome, struct refusal *refusal);
 /* Whether the adapter that is there is this very run's, and what came of it then. */
 bool run_record_is_mine(const struct run *run, struct run_outcome *ret_outcome);
-/* Matrices to begin from: A uniform within 1 / sqrt(in), as PEFT's Kaiming with sqrt(5) is, from the seed; B zero. */
+/* Matrices to begin from: the config's, or A uniform within 1 / sqrt(in), as PEFT's Kaiming with sqrt(5) is, from the seed; B zero. */
 enum status run_initial(struct run *run, const struct optimizer *optimizer, struct refusal *refusal);
 /* Which samples a step has, which gradient is the largest: for a step that is not finite. Gradients of the job are lost. */
 enum status run_diagnose(struct run *run, double loss, struct refusal *refusal);

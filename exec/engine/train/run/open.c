@@ -2,9 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "engine/files/file.h"
 #include "engine/train/run/internal.h"
 
 #define HEAD_ROWS 256
@@ -105,19 +103,6 @@ void run_identify(struct run *run, const uint8_t base[DIGEST_BYTES])
     head->settings = config->settings;
 }
 
-/* Said before hours of work rather than after them. */
-static enum status check_out(const struct run_config *config, struct refusal *refusal)
-{
-    struct folder folder;
-    enum status status = folder_begin(&folder, config->out, refusal);
-
-    if (status == STATUS_OK)
-        folder_abandon(&folder);
-    else if (access(config->checkpoints, F_OK) == 0)
-        refuse_also(refusal, status, "%s: if that adapter is this run's, these checkpoints of it are no longer needed", config->checkpoints);
-    return status;
-}
-
 void run_begin(struct run *run)
 {
     const struct run_config *config = run->config;
@@ -129,18 +114,14 @@ void run_begin(struct run *run)
     check(settings->rank >= 1 && settings->rank <= LORA_RANK_MAX && settings->row_tokens >= 2);
     run->folder.file = -1;
     plan(run);
-    result->status = check_out(config, &result->refusal);
-    run->found = result->status == STATUS_INVALID && config->done_counts;
-    if (run->found)
-        result->status = STATUS_OK; /* as long as it may be its own */
-    else if (result->status == STATUS_OK)
-        result->status = checkpoint_folder_open(config->checkpoints, &run->folder, &result->refusal);
+    run->place = config->memory != NULL ? &run_held : &run_disk;
+    result->status = run->place->begin(run, &result->refusal);
 }
 
 static enum status load(struct run *run, struct refusal *refusal)
 {
     const struct run_config *config = run->config;
-    enum status status = checkpoint_load(&run->folder, &run->at, config->listener, config->said, refusal);
+    enum status status = run->place->load(run, refusal);
     char text[120];
 
     if (status == STATUS_NOT_FOUND)
@@ -169,8 +150,8 @@ enum status run_load(struct run *run, struct refusal *refusal)
     if (status != STATUS_OK)
         return status;
     run->at.head.parameters = trainer_parameters(run->trainer, run->job);
-    if (config->restart)
-        checkpoint_folder_clear(&run->folder);
-    status = load(run, refusal);
-    return status == STATUS_OK && run_is_dpo(run) ? run_reference(run, refusal) : status;
+    /* Before the state: what is preferred against are the matrices that it began from. */
+    if (run_is_dpo(run))
+        status = run_reference(run, refusal);
+    return status == STATUS_OK ? load(run, refusal) : status;
 }

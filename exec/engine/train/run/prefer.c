@@ -1,4 +1,4 @@
-/* Steps and evaluations of preferences. What the base makes of the samples is reckoned once, at the beginning or when a run goes on: it
+/* Steps and evaluations of preferences. What the base, or the adapter that the run goes on from, makes of the samples is reckoned once, at the beginning or when a run goes on: it
  * never changes, to the bit. */
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static enum status set_reference(struct run *run, const struct data_set *set, do
             return refuse(refusal, STATUS_END, "stopped before the next step, while the base's log-probabilities were reckoned; the same command "
                                                "goes on");
         for (int32_t i = 0; i < count; i++)
-            run->samples[i].job = SEGMENT_NONE;
+            run->samples[i].job = run->config->initial != NULL ? run->job : SEGMENT_NONE;
         trainer_logp(run->trainer, run->samples, count, run->scores);
         for (int32_t i = 0; i < count; i++)
             reference[at + i] = run->scores[i].logp;

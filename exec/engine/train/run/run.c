@@ -142,7 +142,7 @@ static enum status save(struct run *run, struct refusal *refusal)
     for (int i = 0; i < 3; i++)
         trainer_get(run->trainer, run->job, run_states[i], run->at.state[i]);
     run->at.head.updates = trainer_updates(run->trainer, run->job);
-    status = checkpoint_save(&run->folder, &run->at, refusal);
+    status = run->place->save(run, refusal);
     saved.took_ns = run->config->now_ns() - run->saved_at_ns;
     if (status == STATUS_OK)
         run->config->saved(run->config->listener, &saved);
@@ -163,28 +163,45 @@ static bool is_over(const struct run *run)
     return run->at.head.step == run->steps || (patience > 0 && run->at.head.stale >= patience);
 }
 
-static enum status finish(struct run *run, struct run_outcome *ret_outcome, struct refusal *refusal)
+/* As it would be written now. */
+static struct run_outcome outcome_of(const struct run *run)
 {
     const struct checkpoint_head *head = &run->at.head;
     const struct run_row *last = &run->at.rows[head->step - 1];
-    struct run_outcome outcome = {.steps = head->step,
-                                        .best_step = head->best_step > 0 ? head->best_step : head->step,
-                                        .loss = last->loss,
-                                        .accuracy = last->accuracy,
-                                        .valid_loss = head->best_step > 0 ? head->best_loss : NAN,
-                                        .valid_accuracy = head->best_step > 0 ? run->at.rows[head->best_step - 1].valid_accuracy : NAN,
-                                        .stopped_early = head->step < run->steps,
-                                        .recompute = run->recompute};
+
+    return (struct run_outcome){.steps = head->step,
+                                .best_step = head->best_step > 0 ? head->best_step : head->step,
+                                .loss = last->loss,
+                                .accuracy = last->accuracy,
+                                .valid_loss = head->best_step > 0 ? head->best_loss : NAN,
+                                .valid_accuracy = head->best_step > 0 ? run->at.rows[head->best_step - 1].valid_accuracy : NAN,
+                                .stopped_early = head->step < run->steps,
+                                .recompute = run->recompute};
+}
+
+static enum status finish(struct run *run, struct run_outcome *ret_outcome, struct refusal *refusal)
+{
+    const struct run_outcome outcome = outcome_of(run);
     enum status status;
 
-    if (head->best_step > 0)
+    if (run->at.head.best_step > 0)
         trainer_put(run->trainer, run->job, TRAIN_MATRICES, run->at.best);
-    status = run_write(run, run->at.state[0], &outcome, refusal);
+    status = run_give(run, run->at.state[0], &outcome, run->place->finish, refusal);
     if (status != STATUS_OK)
         return status;
     *ret_outcome = outcome;
     run->done = true;
     return STATUS_OK;
+}
+
+/* At an epoch's end but the last. */
+static enum status give_epoch(struct run *run, struct refusal *refusal)
+{
+    const struct run_outcome outcome = outcome_of(run);
+
+    if (run->place->epoch == NULL || run->at.head.step % run->steps_per_epoch != 0 || is_over(run))
+        return STATUS_OK;
+    return run_give(run, run->at.state[0], &outcome, run->place->epoch, refusal);
 }
 
 /* Between two steps, after `status`: the adapter when it is over, a checkpoint when it is stopped or when it is time. */
@@ -201,6 +218,14 @@ static enum status go_on(struct run *run, enum status status, struct run_result 
     status = save(run, &result->refusal);
     return status != STATUS_OK ? status : refuse(&result->refusal, STATUS_END, "stopped after step %lld of %lld; the same command goes on from there",
                                                  (long long)run->at.head.step, (long long)run->steps);
+}
+
+/* After a step and its evaluation. */
+static enum status step_done(struct run *run, enum status status, struct run_result *result)
+{
+    if (status == STATUS_OK)
+        status = give_epoch(run, &result->refusal);
+    return go_on(run, status, result);
 }
 
 /* An adapter is there already; result->refusal says so. */
@@ -233,9 +258,11 @@ void run_open(struct run *run, const uint8_t base[DIGEST_BYTES])
     run->saved_at_ns = run->begun_at_ns;
     run->begun_step = run->at.head.step;
     if (evaluates_now(run)) /* it was stopped before that */
-        result->status = go_on(run, evaluate(run, &result->refusal), result);
+        result->status = step_done(run, evaluate(run, &result->refusal), result);
     else if (is_over(run))
         result->status = finish(run, &result->outcome, &result->refusal);
+    else if (run->config->memory != NULL && run->config->memory->epoch_due && run->at.head.step > 0)
+        result->status = step_done(run, STATUS_OK, result);
 }
 
 static void tell(struct run *run)
@@ -278,7 +305,7 @@ void run_step_end(struct run *run, enum status status)
         status = step_note(run, &result->refusal);
     else if (status == STATUS_INVALID)
         status = run_diagnose(run, run->step.loss, &result->refusal);
-    result->status = go_on(run, status, result);
+    result->status = step_done(run, status, result);
 }
 
 void run_close(struct run *run)
@@ -286,7 +313,7 @@ void run_close(struct run *run)
     if (run->trainer != NULL)
         trainer_job_close(run->trainer, run->job);
     run->trainer = NULL;
-    checkpoint_folder_close(&run->folder, run->done);
+    run->place->close(run);
     free(run->order);
     free(run->samples);
     free(run->scores);

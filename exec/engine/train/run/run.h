@@ -77,6 +77,31 @@ struct run_saved {
     int64_t took_ns;
 };
 
+struct peft_write;
+struct run_outcome;
+struct checkpoint;
+
+/* What a run has made; it lives until the call returns. */
+struct run_made {
+    const struct peft_write *adapter;    /* lora/peft.h */
+    const char *results;                 /* results.csv, of all steps so far */
+    size_t results_bytes;
+    const struct run_outcome *outcome;
+};
+
+/* In place of folders: states and results are handed to the caller, and no byte of the run is in a file. What a function returns other than
+ * OK ends the run with it and the refusal. */
+struct run_memory {
+    void *owner;
+    const void *state;                   /* what save() was given as bytes (checkpoint_write()), to go on from; NULL: none */
+    int64_t state_bytes;
+    bool epoch_due;                      /* it was saved at an epoch's end whose epoch() had returned END */
+    enum status (*save)(void *owner, const struct checkpoint *checkpoint, struct refusal *refusal); /* run/checkpoint.h */
+    /* After each epoch but the last: the adapter as it is. END: it was stopped, and the adapter not taken. NULL: nobody wants it. */
+    enum status (*epoch)(void *owner, const struct run_made *made, struct refusal *refusal);
+    enum status (*finish)(void *owner, const struct run_made *made, struct refusal *refusal);
+};
+
 struct run_config {
     const struct model *model;
     const struct data_set *data;
@@ -85,16 +110,19 @@ struct run_config {
     struct trainer_config trainer;      /* device, threads, kernels, recompute; the rest follows from the settings */
     bool recompute_rises;               /* where the device has no room, the next level is tried, and said */
     const char *base;                   /* the base's name in the adapter's config */
+    const struct lora_source *initial;  /* matrices to begin from, all modules in all layers, of settings.rank and alpha; by dpo they are what
+                                           is preferred against; NULL: A drawn from the seed, B zero */
+    const struct run_memory *memory;    /* NULL: folders, which are the next two */
     const char *out;                    /* a folder that is not there yet */
     const char *checkpoints;            /* a folder, made if need be; removed when the adapter is written */
     int64_t checkpoint_every_ns;        /* 0: after each step */
-    bool done_counts;                   /* an adapter of this very run in `out` is not refused: the run is done */
-    bool restart;                       /* remove the checkpoints that are there and begin anew */
+    bool done_counts;                   /* folders only: an adapter of this very run in `out` is not refused: the run is done */
+    bool restart;                       /* folders only: remove the checkpoints that are there and begin anew */
     const volatile sig_atomic_t *stop;  /* not 0: checkpoint and end, at the latest after the pass that is running */
     int64_t (*now_ns)(void);
     void *listener;
     void (*stepped)(void *listener, const struct run_step *step);
-    void (*saved)(void *listener, const struct run_saved *saved); /* a checkpoint is on disk */
+    void (*saved)(void *listener, const struct run_saved *saved); /* a checkpoint is on disk, or was handed over */
     void (*said)(void *listener, const char *text); /* something a person should know */
 };
 

@@ -1,11 +1,10 @@
-/* The ends of a run: matrices it begins from, the folder it leaves, what it says when a number is not finite. */
+/* The ends of a run: matrices it begins from, what it hands over, what it says when a number is not finite. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "engine/files/file.h"
 #include "engine/lora/peft.h"
 #include "engine/train/run/internal.h"
 
@@ -47,7 +46,26 @@ static int64_t numbers_of(const struct dims *dims, int64_t rank)
     return count;
 }
 
-enum status run_initial(struct run *run, const struct optimizer *optimizer, struct refusal *refusal)
+/* Those that the caller gives. */
+static enum status take_initial(struct run *run, const struct optimizer *optimizer, struct refusal *refusal)
+{
+    const struct run_config *config = run->config;
+    const struct dims *dims = &config->model->config.dims;
+    const float scale = (float)peft_scale(config->settings.alpha, (int32_t)config->settings.rank, false);
+
+    for (int32_t i = 0; i < dims->layers * LORA_MODULE_COUNT; i++) {
+        const struct lora_pair *pair = &config->initial->pair[i];
+
+        if (pair->a == NULL || pair->rank != config->settings.rank || memcmp(&pair->scale, &scale, sizeof(scale)) != 0)
+            return refuse(refusal, STATUS_INVALID, "the adapter to go on from does not adapt every linear layer with rank %lld and alpha %g",
+                          (long long)config->settings.rank, config->settings.alpha);
+    }
+    return trainer_job_open(run->trainer, run->job, config->initial, optimizer) == STATUS_OK
+               ? STATUS_OK
+               : refuse(refusal, STATUS_FULL, "no room for the adapter's numbers, their gradients and moments");
+}
+
+static enum status draw_initial(struct run *run, const struct optimizer *optimizer, struct refusal *refusal)
 {
     const struct dims *dims = &run->config->model->config.dims;
     float *values = calloc((size_t)numbers_of(dims, run->config->settings.rank), sizeof(float));
@@ -66,6 +84,11 @@ enum status run_initial(struct run *run, const struct optimizer *optimizer, stru
                                                     (long long)numbers_of(dims, run->config->settings.rank));
 }
 
+enum status run_initial(struct run *run, const struct optimizer *optimizer, struct refusal *refusal)
+{
+    return (run->config->initial != NULL ? take_initial : draw_initial)(run, optimizer, refusal);
+}
+
 /* NAN is larger than everything. */
 static int64_t largest(const float *values, int64_t count)
 {
@@ -79,16 +102,15 @@ static int64_t largest(const float *values, int64_t count)
 
 /* --- the end ---------------------------------------------------------------------------------------------------------------- */
 
-/* The columns of OpenAI's result files. */
-static enum status write_rows(const struct run *run, const char *path, struct refusal *refusal)
+/* The columns of OpenAI's result files. free() it. */
+static char *rows_text(const struct run *run, size_t *ret_bytes)
 {
     const size_t most = 64 + (size_t)run->at.head.step * 96;
     char *text = malloc(most);
     size_t at;
-    enum status status;
 
     if (text == NULL)
-        return refuse(refusal, STATUS_FULL, "no memory");
+        return NULL;
     at = (size_t)snprintf(text, most, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n");
     for (int64_t i = 0; i < run->at.head.step; i++) {
         const struct run_row *row = &run->at.rows[i];
@@ -99,34 +121,28 @@ static enum status write_rows(const struct run *run, const char *path, struct re
         else
             at += (size_t)snprintf(text + at, most - at, "%.9g,%.9g\n", row->valid_loss, row->valid_accuracy);
     }
-    status = file_write(path, text, at, refusal);
-    free(text);
-    return status;
+    *ret_bytes = at;
+    return text;
 }
 
-enum status run_write(struct run *run, float *values, const struct run_outcome *outcome, struct refusal *refusal)
+enum status run_give(struct run *run, float *values, const struct run_outcome *outcome,
+                     enum status (*take)(struct run *run, const struct run_made *made, struct refusal *refusal), struct refusal *refusal)
 {
     const struct lora_source source = trainer_source(run->trainer, run->job, values);
-    const struct peft_write write = {.source = &source, .dims = trainer_dims(run->trainer), .alpha = run->config->settings.alpha,
-                                     .base = run->config->base};
-    struct folder folder;
-    char path[4200];
+    const struct peft_write adapter = {.source = &source, .dims = trainer_dims(run->trainer), .alpha = run->config->settings.alpha,
+                                       .base = run->config->base};
+    struct run_made made = {.adapter = &adapter, .outcome = outcome};
+    char *rows;
     enum status status;
 
     if (!isfinite(values[largest(values, run->at.head.parameters)]))
         return refuse(refusal, STATUS_INVALID, "the last step made numbers that are not finite. Nothing was written; a lower learning rate may help");
-    status = folder_begin(&folder, run->config->out, refusal);
-    if (status != STATUS_OK)
-        return status;
-    snprintf(path, sizeof(path), "%.4090s/results.csv", folder.temporary);
-    status = write_rows(run, path, refusal);
-    if (status == STATUS_OK)
-        status = run_record_write(run, folder.temporary, outcome, refusal);
-    if (status == STATUS_OK)
-        status = peft_write(folder.temporary, &write, refusal);
-    if (status == STATUS_OK)
-        return folder_commit(&folder, refusal);
-    folder_abandon(&folder);
+    rows = rows_text(run, &made.results_bytes);
+    if (rows == NULL)
+        return refuse(refusal, STATUS_FULL, "no memory");
+    made.results = rows;
+    status = take(run, &made, refusal);
+    free(rows);
     return status;
 }
 
