@@ -6,7 +6,7 @@
 #include "engine/train/run/run.h"
 
 /* Of another version of the file, a checkpoint is not read. */
-#define CHECKPOINT_MAGIC "berth run 2\n"
+#define CHECKPOINT_MAGIC "berth run 3\n"
 
 struct run_row {
     double loss;

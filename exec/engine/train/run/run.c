@@ -109,7 +109,7 @@ static enum status evaluate(struct run *run, struct refusal *refusal)
     if (!isfinite(row->valid_loss))
         return refuse(refusal, STATUS_INVALID, "the validation loss after step %lld is %g. Nothing was written; a lower learning rate may help",
                       (long long)head->step, row->valid_loss);
-    if (head->best_step > 0 && !(row->valid_loss < head->best_loss)) {
+    if (head->best_step > 0 && !(row->valid_loss < head->best_loss - run->config->settings.min_delta)) {
         head->stale++;
         return STATUS_OK;
     }

@@ -38,6 +38,7 @@ bool run_method_find(const char *name, enum run_method *ret_method);
     X(int64_t, batch, "batch size")              /* samples a step, or pairs */   \
     X(int64_t, evaluate_every, "steps between evaluations") /* 0: each epoch */  \
     X(int64_t, patience, "patience")             /* evaluations without a better one before it stops; 0: never */ \
+    X(double, min_delta, "least gain")           /* a better evaluation's loss is lower by more than this */ \
     X(int64_t, seed, "seed")                                                     \
     X(double, decay, "weight decay")                                             \
     X(double, clip, "largest gradient norm")                                     \

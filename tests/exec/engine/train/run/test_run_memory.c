@@ -221,6 +221,26 @@ static void a_state_that_is_damaged_or_anothers_is_refused(void **state)
     world_free(world);
 }
 
+/* What is better by less than was asked for is not kept, and patience runs out. */
+static void a_gain_below_the_least_is_none(void **state)
+{
+    struct world *world = world_new();
+
+    (void)state;
+    world->validation = set_of(world, pairs);
+    world->run.validation = world->validation;
+    world->run.settings.patience = 2;
+    plain_run(world);
+    assert_int_equal(world->outcome.steps, STEPS);
+    world->run.settings.min_delta = 100;
+    name_out(world, "hard-to-please");
+    assert_int_equal(train(world), STATUS_OK);
+    assert_true(world->outcome.stopped_early);
+    assert_int_equal(world->outcome.best_step, 4);
+    assert_int_equal(world->outcome.steps, 12);
+    world_free(world);
+}
+
 /* --- from an adapter -------------------------------------------------------------------------------------------------------- */
 
 static void a_run_may_begin_from_an_adapter(void **state)
@@ -295,6 +315,7 @@ int main(void)
         cmocka_unit_test(a_stopped_run_hands_over_its_state),
         cmocka_unit_test(each_epoch_but_the_last_gives_its_adapter_once),
         cmocka_unit_test(a_state_that_is_damaged_or_anothers_is_refused),
+        cmocka_unit_test(a_gain_below_the_least_is_none),
         cmocka_unit_test(a_run_may_begin_from_an_adapter),
         cmocka_unit_test(preferences_are_against_what_a_run_begins_from),
     };
