@@ -3,6 +3,7 @@
 #define EXEC_CMD_WORKER_H
 
 #define WORKER_ROLES(X) \
+    X(trainer, "teaches one adapter, in a sandbox where it is on the CPU") \
     X(validator, "looks through one file of a tenant's, in a sandbox")
 
 #define X(name, about) int worker_##name(int argc, char **argv);

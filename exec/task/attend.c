@@ -70,6 +70,19 @@ static bool find_spare(struct grants *grants, enum spare sort, struct grant *ret
     return false;
 }
 
+void task_add_spare(struct task *task, enum spare sort, const struct grant *grant)
+{
+    struct grants *grants = task->grants;
+
+    check(grants->spare_count < SPARES_MAX);
+    grants->is_adapter[grants->spare_count] = sort == SPARE_ADAPTER;
+    grants->spare[grants->spare_count] = *grant;
+    for (uint32_t i = 0; i < GRANTS_MAX; i++)
+        if (task->files[i] == grant->file)
+            task->files[i] = -1; /* it is the spare's now */
+    grants->spare_count++;
+}
+
 enum status task_take_spare(struct task *task, enum spare sort, bool waits, struct grant *ret_grant)
 {
     bool found;
@@ -225,7 +238,7 @@ static bool goes_on(struct task *task)
 
     pthread_mutex_lock(&task->mutex);
     if (task->is_over && task->settled_by_ns == NEVER_NS)
-        task->settled_by_ns = now_ns() + SETTLE_MS * NS_PER_MS;
+        task->settled_by_ns = now_ns() + (task->lost_at_ns != NEVER_NS ? task->config->lost_ms : SETTLE_MS) * NS_PER_MS;
     goes_on = !task->is_over || (!is_committed(task) && now_ns() < task->settled_by_ns);
     pthread_mutex_unlock(&task->mutex);
     return goes_on;

@@ -66,6 +66,8 @@ void task_say_failed(struct task *task, uint64_t step, enum fault fault, const c
  * then on; grant_close() it. */
 enum status task_take_spare(struct task *task, enum spare sort, bool waits, struct grant *ret_grant);
 void grant_close(struct grant *grant);
+/* One of START's, before there is a working thread. */
+void task_add_spare(struct task *task, enum spare sort, const struct grant *grant);
 
 /* --- objects ------------------------------------------------------------------------------------------------------------------ */
 
@@ -109,5 +111,8 @@ double real_of(const json_t *object, const char *name, double otherwise);
 enum fault validate_open(struct task *task, struct refusal *refusal);
 void validate_work(struct task *task);
 void validate_close(struct task *task);
+enum fault train_open(struct task *task, struct refusal *refusal);
+void train_work(struct task *task);
+void train_close(struct task *task);
 
 #endif

@@ -18,6 +18,7 @@ static const struct {
     void (*close)(struct task *task); /* also of what never opened */
 } tasks[] = {
     [TASK_VALIDATE] = {validate_open, validate_work, validate_close},
+    [TASK_TRAIN] = {train_open, train_work, train_close},
 };
 
 int64_t whole_of(const json_t *object, const char *name, int64_t otherwise)

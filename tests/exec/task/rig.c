@@ -108,21 +108,24 @@ static pid_t child_of(enum task_kind kind, const int sockets[2])
 {
     const struct launch launch = {.worker = 5, .attempt = 2, .kind = 1};
     const struct task_config config = {.kind = kind, .socket = sockets[1], .worker_kind = 1, .lost_ms = 300};
-    const pid_t child = fork();
+    pid_t child;
 
+    assert_int_equal(send(sockets[0], &launch, sizeof(launch), 0), sizeof(launch));
+    child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         close(sockets[0]);
         _exit(task_run(&config));
     }
     close(sockets[1]);
-    assert_int_equal(send(sockets[0], &launch, sizeof(launch), 0), sizeof(launch));
     return child;
 }
 
+uint32_t control_lease_ms = 60000;
+
 struct control *control_begin(enum task_kind kind, const char *settings, const struct object *const *objects, int count, const char *base)
 {
-    const struct wire_config config = {.side = WIRE_SIDE_CONTROL, .worker = 5, .attempt = 2, .epoch = 1, .lease_ms = 30000};
+    const struct wire_config config = {.side = WIRE_SIDE_CONTROL, .worker = 5, .attempt = 2, .epoch = 1, .lease_ms = control_lease_ms};
     struct control *control = calloc(1, sizeof(*control));
     struct wire_start start = {.job = 1, .grants_count = (uint32_t)count, .settings_count = (uint32_t)strlen(settings),
                                .settings = (const uint8_t *)settings};
@@ -133,7 +136,6 @@ struct control *control_begin(enum task_kind kind, const char *settings, const s
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
     control->child = child_of(kind, sockets);
     control->socket = sockets[0];
-    control->lease_ms = 30000;
     control->memory = calloc(1, wire_bytes(&config));
     control->wire = wire_create(control->memory, wire_bytes(&config), &config);
     start.grants = grants;
