@@ -4,13 +4,14 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#include "control/api/internal.h"
+#include "control/api/jobs.h"
 #include "control/metadata/model.h"
 
 /* More than waits for the disk at once would not be quicker. */
 #define THREADS 8
 /* What frames a file of the largest size. */
 #define MULTIPART_EXTRA (UINT64_C(64) << 10)
+#define JOB_BODY_BYTES_MAX (UINT64_C(256) << 10)
 
 static const char *const headers[] = {"idempotency-key", "x-stainless-retry-count"};
 
@@ -94,6 +95,22 @@ static void add(struct api *api, enum http_method method, const char *pattern, a
                                                            .handle = api_handle, .context = endpoint};
 }
 
+static void add_jobs(struct api *api)
+{
+    const uint32_t create = api->routes_count;
+
+    add(api, HTTP_POST, "/v1/fine_tuning/jobs", job_create, false);
+    api->routes[create].flags |= HTTP_NEEDS_BODY;
+    api->routes[create].body_bytes_max = JOB_BODY_BYTES_MAX;
+    add(api, HTTP_GET, "/v1/fine_tuning/jobs", job_list, false);
+    add(api, HTTP_GET, "/v1/fine_tuning/jobs/{id}", job_get, false);
+    add(api, HTTP_POST, "/v1/fine_tuning/jobs/{id}/cancel", job_cancel, false);
+    add(api, HTTP_POST, "/v1/fine_tuning/jobs/{id}/pause", job_pause, false);
+    add(api, HTTP_POST, "/v1/fine_tuning/jobs/{id}/resume", job_resume, false);
+    add(api, HTTP_GET, "/v1/fine_tuning/jobs/{id}/events", job_events, false);
+    add(api, HTTP_GET, "/v1/fine_tuning/jobs/{id}/checkpoints", job_checkpoints, false);
+}
+
 static void add_routes(struct api *api)
 {
     add_plain(api, "/healthz", healthz);
@@ -101,10 +118,14 @@ static void add_routes(struct api *api)
     add_plain(api, "/metrics", metrics);
     add(api, HTTP_GET, "/v1/models", models_list, true);
     add(api, HTTP_GET, "/v1/models/{id}", models_get, true);
+    add(api, HTTP_DELETE, "/v1/models/{id}", models_delete, false);
+    add_jobs(api);
     add(api, HTTP_GET, "/v1/files", files_list, false);
     add(api, HTTP_GET, "/v1/files/{id}", files_get, false);
     add(api, HTTP_DELETE, "/v1/files/{id}", files_delete, false);
     add(api, HTTP_GET, "/v1/files/{id}/content", download_begin, false);
+    add(api, HTTP_GET, "/v1/files/{id}/report", report_begin, false);
+    add(api, HTTP_GET, "/v1/usage", usage_list, false);
     api->routes[api->routes_count++] = (struct http_route){
         .method = HTTP_POST, .pattern = "/v1/files", .flags = HTTP_NEEDS_KEY | HTTP_NEEDS_BODY | HTTP_MULTIPART,
         .body_bytes_max = API_FILE_BYTES_MAX + MULTIPART_EXTRA, .accept = upload_accept, .handle = upload_handle, .context = api};
@@ -138,6 +159,11 @@ enum status api_open(const struct api_config *config, struct api **ret_api, stru
     api->home = (struct object_home){config->writer, config->vault, config->store};
     pthread_mutex_init(&api->lock, NULL);
     crypto_generichash(api->once_key, sizeof(api->once_key), once, sizeof(once), config->metadata.server_key, META_KEY_BYTES);
+    api->limits = limits_create();
+    if (api->limits == NULL) {
+        api_close(api, 0);
+        return refuse(refusal, STATUS_IO, "no memory for the API");
+    }
     add_routes(api);
     status = pool_start(&config->metadata, THREADS, &api->pool, refusal);
     if (status == STATUS_OK)
@@ -167,6 +193,7 @@ void api_close(struct api *api, uint32_t within_ms)
     if (api->http != NULL)
         http_close(api->http);
     sweeper_stop(api->sweeper);
+    limits_free(api->limits);
     sodium_memzero(api->once_key, sizeof(api->once_key));
     pthread_mutex_destroy(&api->lock);
     free(api);

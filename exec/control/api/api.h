@@ -4,6 +4,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include "control/driver/driver.h"
 #include "control/http/http.h"
 #include "control/metadata/writer.h"
 #include "crypto/vault.h"
@@ -25,6 +26,7 @@ struct api_config {
     struct meta_writer *writer;   /* what follows outlives the API */
     struct vault *vault;
     struct store *store;
+    struct driver *driver;        /* NULL: files and jobs wait for one */
     void (*log)(void *context, const char *line); /* as http_config.log, and for what failed here */
     void *log_context;
 };

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "control/api/internal.h"
+#include "control/metadata/tenant.h"
 
 int64_t api_now_ms(void)
 {
@@ -107,6 +108,50 @@ bool caller_find(struct api *api, struct metadata *metadata, const char *key, bo
 
 /* --- calls ------------------------------------------------------------------------------------------------------------------ */
 
+static bool find_tenant(struct call *call, struct metadata *metadata, struct fault *fault)
+{
+    struct meta_results results = {0};
+    struct refusal refusal = {{0}};
+    struct meta_tenant tenant;
+    const enum status status = meta_tenant_get(metadata, call->caller.tenant, &results, &tenant, &refusal);
+
+    if (status != STATUS_OK) {
+        fault_from(call->api, fault, status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status, &refusal);
+    } else {
+        snprintf(call->tenant.slug, sizeof(call->tenant.slug), "%s", tenant.slug);
+        call->tenant.number = (uint32_t)tenant.number;
+        call->tenant.requests_per_min = (uint64_t)tenant.requests_per_min_max;
+        call->tenant.tokens_per_min = (uint64_t)tenant.tokens_per_min_max;
+    }
+    meta_results_free(&results);
+    return fault->status == 0;
+}
+
+static void add_number(struct http_request *request, const char *name, uint64_t value, const char *unit)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value, unit);
+    http_add_header(request, name, text);
+}
+
+/* One request of what the tenant may send in a minute. */
+static bool take_request(struct call *call, struct fault *fault)
+{
+    struct limits_state state;
+    const bool taken = limits_take(call->api->limits, call->caller.tenant, LIMITS_REQUESTS, call->tenant.requests_per_min, 1, api_now_ms(), &state);
+
+    add_number(call->request, "x-ratelimit-limit-requests", state.limit, "");
+    add_number(call->request, "x-ratelimit-remaining-requests", state.remaining, "");
+    add_number(call->request, "x-ratelimit-reset-requests", state.reset_ms, "ms");
+    if (taken)
+        return true;
+    fault_set(fault, 429, "rate_limit_exceeded", NULL, "more than %llu requests a minute: this is your organization's limit",
+              (unsigned long long)state.limit);
+    fault->retry_ms = state.retry_ms;
+    return false;
+}
+
 static bool call_run(struct task *task, struct metadata *metadata)
 {
     struct call *call = (struct call *)task;
@@ -115,10 +160,12 @@ static bool call_run(struct task *task, struct metadata *metadata)
 
     http_wipe_key(call->request);
     http_set_key_id(call->request, call->caller.key);
-    if (known)
+    if (known && find_tenant(call, metadata, &fault) && take_request(call, &fault)) {
+        http_add_header(call->request, "openai-organization", call->tenant.slug);
         call->endpoint->serve(call, metadata);
-    else
+    } else {
         fault_answer(call->request, &fault);
+    }
     return true;
 }
 

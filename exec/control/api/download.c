@@ -9,6 +9,7 @@ struct download {
     struct task task;
     struct api *api;
     struct http_request *request;
+    const char *content_type;
     uint32_t place;
     bool placed;
     bool begun;
@@ -38,9 +39,10 @@ static enum status from_store(void *context, uint64_t offset, void *ret_bytes, s
     return store_get_read(download->get, offset, ret_bytes, count, &unheard);
 }
 
-static enum status open_content(struct download *download, const char *tenant, const char *object, struct refusal *refusal)
+static enum status open_content(struct download *download, const char *tenant, const char *object, const char *purpose,
+                                struct refusal *refusal)
 {
-    const struct envelope_label label = {.tenant = tenant, .object = object, .purpose = OBJECT_FILE};
+    const struct envelope_label label = {.tenant = tenant, .object = object, .purpose = purpose};
     enum status status;
 
     download->key = secret_alloc(KEY_BYTES);
@@ -103,7 +105,7 @@ static void taken(void *context, uint32_t events, uint64_t bytes)
 /* Here, and not before: until a task runs nobody may ask for it. */
 static bool begin(struct download *download)
 {
-    const struct http_stream stream = {.content_type = "application/octet-stream", .bytes = opener_bytes(download->opener),
+    const struct http_stream stream = {.content_type = download->content_type, .bytes = opener_bytes(download->opener),
                                        .taken = taken, .context = download};
 
     if (http_stream_begin(download->request, &stream) != STATUS_OK)
@@ -140,7 +142,18 @@ static bool download_run(struct task *task, struct metadata *metadata)
 
 /* --- beginning -------------------------------------------------------------------------------------------------------------- */
 
-void download_begin(struct call *call, struct metadata *metadata)
+/* What a file holds, or what was found in it. */
+static enum status open_part(struct download *download, const struct meta_file *file, bool report, struct refusal *refusal)
+{
+    if (!report)
+        return open_content(download, file->tenant, file->object, OBJECT_FILE, refusal);
+    if (file->report == NULL)
+        return refuse(refusal, STATUS_NOT_FOUND, "the file has not been read yet");
+    download->content_type = "application/json";
+    return open_content(download, file->tenant, file->report, OBJECT_REPORT, refusal);
+}
+
+static void begin_part(struct call *call, struct metadata *metadata, bool report)
 {
     struct download *download = calloc(1, sizeof(*download));
     struct meta_results results = {0};
@@ -151,13 +164,14 @@ void download_begin(struct call *call, struct metadata *metadata)
 
     check(download != NULL);
     download->task.run = download_run;
+    download->content_type = "application/octet-stream";
     download->api = call->api;
     download->request = call->request;
     status = meta_file_get(metadata, call->caller.tenant, http_id(call->request, 0), &results, &file, &refusal);
     if (status == STATUS_OK) {
         download->placed = transfer_begin(call->api, call->caller.tenant, &download->place, &fault);
         if (download->placed)
-            status = open_content(download, call->caller.tenant, file.object, &refusal);
+            status = open_part(download, &file, report, &refusal);
     }
     meta_results_free(&results);
     if (status != STATUS_OK)
@@ -169,4 +183,14 @@ void download_begin(struct call *call, struct metadata *metadata)
     let_go(download);
     free(download);
     fault_answer(call->request, &fault);
+}
+
+void download_begin(struct call *call, struct metadata *metadata)
+{
+    begin_part(call, metadata, false);
+}
+
+void report_begin(struct call *call, struct metadata *metadata)
+{
+    begin_part(call, metadata, true);
 }

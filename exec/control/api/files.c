@@ -8,11 +8,17 @@
 
 json_t *file_json_named(const struct meta_file *file, const char *name)
 {
-    json_t *json = json_pack("{s:s,s:s,s:I,s:I,s:s,s:s,s:s,s:n}", "id", file->id, "object", "file", "bytes", (json_int_t)file->bytes,
+    const bool is_faulty = strcmp(file->state, "error") == 0;
+    json_t *json = json_pack("{s:s,s:s,s:I,s:I,s:s,s:s,s:s,s:o}", "id", file->id, "object", "file", "bytes", (json_int_t)file->bytes,
                              "created_at", (json_int_t)(file->created_at_ms / 1000), "filename", name, "purpose", file->purpose, "status",
-                             file->state, "status_details");
+                             file->state, "status_details",
+                             is_faulty ? json_sprintf("the file has faults; GET /v1/files/%s/report lists each with its line, column and remedy",
+                                                      file->id)
+                                       : json_null());
 
     check(json != NULL);
+    if (file->expires_at_ms != META_NONE)
+        json_object_set_new(json, "expires_at", json_integer((json_int_t)(file->expires_at_ms / 1000)));
     return json;
 }
 

@@ -7,6 +7,7 @@
 #include <sodium.h>
 
 #include "control/api/api.h"
+#include "control/api/limits.h"
 #include "control/api/pool.h"
 #include "control/metadata/file.h"
 #include "control/metadata/key.h"
@@ -36,6 +37,7 @@ struct api {
     struct http_route routes[HTTP_ROUTES_MAX];
     uint32_t routes_count;
     uint8_t once_key[32]; /* what repeated requests are known by: hashes under it */
+    struct limits *limits;
     pthread_mutex_t lock; /* of transfers */
     struct transfer transfers[API_TRANSFERS_MAX];
 };
@@ -46,6 +48,11 @@ struct call {
     struct http_request *request;
     const struct endpoint *endpoint;
     struct meta_caller caller;
+    struct call_tenant {
+        char slug[NAME_BYTES];
+        uint32_t number;
+        uint64_t requests_per_min, tokens_per_min; /* that it may take */
+    } tenant;
 };
 
 /* --- call.c ---- */
@@ -79,6 +86,10 @@ uint32_t transfers_open(struct api *api);
 /* --- models.c ---- */
 api_serve models_list;
 api_serve models_get;
+api_serve models_delete;
+
+/* --- usage.c ---- */
+api_serve usage_list;
 
 /* --- files.c ---- */
 #define FILE_PURPOSE "fine-tune" /* of files: the one there is */
@@ -95,6 +106,7 @@ json_t *file_json(struct api *api, const struct meta_file *file, struct fault *f
 void upload_accept(void *context, struct http_request *request);
 void upload_handle(void *context, struct http_request *request);
 api_serve download_begin;
+api_serve report_begin;
 
 /* --- sweep.c ---- */
 /* Destroys what was left half-made, then begins to look now and then for what is doomed still. */

@@ -1,5 +1,6 @@
 /* What may be asked by name: bases, and the tenant's own models that may answer. What is listed here answers, and nothing else. */
 #include "control/api/internal.h"
+#include "control/metadata/audit.h"
 #include "control/metadata/model.h"
 #include "control/metadata/tenant.h"
 
@@ -97,4 +98,52 @@ void models_get(struct call *call, struct metadata *metadata)
         fault_answer(call->request, &fault);
     }
     meta_results_free(&results);
+}
+
+/* --- deletion --------------------------------------------------------------------------------------------------------------- */
+
+struct deletion {
+    const struct meta_caller *caller;
+    const char *name;
+    bool is_base;
+};
+
+static enum status delete_row(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    struct deletion *deletion = context;
+    const char *tenant = deletion->caller->tenant;
+    struct meta_results results = {0};
+    struct meta_model model;
+    enum status status = meta_name_resolve(metadata, tenant, deletion->name, &results, &model, refusal);
+
+    if (status == STATUS_OK && model.id == NULL) {
+        deletion->is_base = true;
+    } else if (status == STATUS_OK) {
+        status = meta_model_doom(metadata, tenant, model.id, refusal);
+        if (status == STATUS_OK)
+            status = meta_audit_add(metadata, tenant, deletion->caller->key, "model.delete", model.id, api_now_ms(), refusal);
+    }
+    meta_results_free(&results);
+    return status;
+}
+
+/* Its name answers no more from here on; requests under way end as they would, and the sweeper destroys what it was. */
+void models_delete(struct call *call, struct metadata *metadata)
+{
+    struct deletion deletion = {.caller = &call->caller, .name = http_id(call->request, 0)};
+    struct refusal refusal = {{0}};
+    struct fault fault = {0};
+    const enum status status = meta_writer_call(call->api->config.writer, delete_row, &deletion, &refusal);
+
+    (void)metadata;
+    if (status == STATUS_NOT_FOUND)
+        fault_set(&fault, 404, "model_not_found", "model", "there is no such model, or you do not have access to it");
+    else if (status != STATUS_OK)
+        fault_from(call->api, &fault, status, &refusal);
+    else if (deletion.is_base)
+        fault_set(&fault, 403, "insufficient_permissions", "model", "a base is the platform's; only models of your own can be deleted");
+    if (fault.status != 0)
+        fault_answer(call->request, &fault);
+    else
+        http_answer_json(call->request, 200, json_pack("{s:s,s:s,s:b}", "id", deletion.name, "object", "model", "deleted", true));
 }

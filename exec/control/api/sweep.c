@@ -5,10 +5,12 @@
 #include <time.h>
 
 #include "control/api/internal.h"
+#include "control/metadata/audit.h"
 #include "control/metadata/once.h"
 
 #define EVERY_S 5
 #define FORGOTTEN_AT_ONCE 1000
+#define EXPIRED_AT_ONCE 100
 
 struct sweeper {
     struct api *api;
@@ -55,6 +57,25 @@ static enum status forget(struct metadata *metadata, void *context, struct refus
     return meta_once_sweep(metadata, api_now_ms(), FORGOTTEN_AT_ONCE, &count, refusal);
 }
 
+/* Files whose time is over go as if their owner had deleted them; what they held is doomed with them. */
+static enum status expire(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    struct meta_results results = {0};
+    struct meta_file *files = NULL;
+    const int64_t now_ms = api_now_ms();
+    uint32_t count = 0;
+    enum status status = meta_file_expired(metadata, now_ms, EXPIRED_AT_ONCE, &results, &files, &count, refusal);
+
+    (void)context;
+    for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
+        status = meta_file_delete(metadata, files[i].tenant, files[i].id, refusal);
+        if (status == STATUS_OK)
+            status = meta_audit_add(metadata, files[i].tenant, "expiry", "file.delete", files[i].id, now_ms, refusal);
+    }
+    meta_results_free(&results);
+    return status;
+}
+
 /* False: it is to stop. */
 static bool wait_a_while(struct sweeper *sweeper)
 {
@@ -80,6 +101,7 @@ static void *run(void *context)
 
         (void)sweep(sweeper, "doomed", NULL, object_destroy, &unheard);
         (void)meta_writer_call(sweeper->api->config.writer, forget, NULL, &unheard);
+        (void)meta_writer_call(sweeper->api->config.writer, expire, NULL, &unheard);
     }
     return NULL;
 }

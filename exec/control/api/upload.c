@@ -4,23 +4,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "control/api/internal.h"
+#include "control/api/repeat.h"
 #include "control/metadata/audit.h"
-#include "control/metadata/once.h"
 
 #define BUFFER_BYTES ((size_t)128 << 10)
-/* How long a key of a retry is known, and how long a body: the official clients try again within seconds. */
-#define KEY_MS (INT64_C(24) * 3600 * 1000)
-#define BODY_MS (INT64_C(120) * 1000)
 
-enum part { PART_NONE, PART_FILE, PART_PURPOSE };
+enum part { PART_FILE, PART_PURPOSE, PART_ANCHOR, PART_SECONDS, PART_COUNT };
+static const char *const part_names[PART_COUNT] = {"file", "purpose", "expires_after[anchor]", "expires_after[seconds]"};
+/* OpenAI's range. */
+#define EXPIRES_S_MIN 3600
+#define EXPIRES_S_MAX 2592000
 
 struct upload {
     struct task task;
     struct api *api;
     struct http_request *request; /* its sink's, until whole or gone */
     char key[META_KEY_TEXT_BYTES]; /* wiped once it is known whose it is */
-    struct http_retry retry;
+    struct repeat repeat;
 
     pthread_mutex_t lock; /* of what follows, up to `fault` */
     bool ready;  /* bytes may come, or the fault is to be told */
@@ -32,10 +32,9 @@ struct upload {
 
     /* The HTTP thread's, until it is whole. */
     enum part part;
-    bool has_file;
-    bool has_purpose;
+    bool has[PART_COUNT];
     char name[HTTP_FILENAME_MAX + 1];
-    char purpose[32];
+    char texts[PART_COUNT][32]; /* of all parts but the file */
     uint64_t bytes;
 
     /* The pool's. */
@@ -51,8 +50,7 @@ struct upload {
     bool kept; /* the object is the file's */
     struct meta_bytes sealed_name;
     int64_t now_ms;
-    uint8_t body[META_DIGEST_BYTES];
-    char once[NAME_BYTES];
+    int64_t expires_s; /* 0: never */
 };
 
 /* --- on the HTTP thread ----------------------------------------------------------------------------------------------------- */
@@ -90,33 +88,33 @@ static bool refuse_part(struct upload *upload, const char *param, const char *wh
 static bool part_begin(void *context, const struct http_part *part)
 {
     struct upload *upload = context;
+    int kind = 0;
 
     if (!still_fine(upload))
         return false;
-    if (strcmp(part->name, "file") == 0) {
-        if (upload->has_file || part->filename == NULL || part->filename[0] == '\0')
-            return refuse_part(upload, "file", "file is one file, with a name");
+    while (kind < PART_COUNT && strcmp(part->name, part_names[kind]) != 0)
+        kind++;
+    if (kind == PART_COUNT)
+        return refuse_part(upload, NULL, "there is a part that is not file, purpose, expires_after[anchor] or expires_after[seconds]");
+    if (upload->has[kind])
+        return refuse_part(upload, part_names[kind], "this part is given twice");
+    if (kind == PART_FILE && (part->filename == NULL || part->filename[0] == '\0'))
+        return refuse_part(upload, "file", "file is one file, with a name");
+    if (kind == PART_FILE)
         snprintf(upload->name, sizeof(upload->name), "%s", part->filename);
-        upload->has_file = true;
-        upload->part = PART_FILE;
-        return true;
-    }
-    if (strcmp(part->name, "purpose") != 0)
-        return refuse_part(upload, NULL, "there is a part that is neither file nor purpose; files do not expire");
-    if (upload->has_purpose)
-        return refuse_part(upload, "purpose", "purpose is given twice");
-    upload->has_purpose = true;
-    upload->part = PART_PURPOSE;
+    upload->has[kind] = true;
+    upload->part = (enum part)kind;
     return true;
 }
 
-static bool take_purpose(struct upload *upload, const char *data, size_t bytes)
+static bool take_text(struct upload *upload, const char *data, size_t bytes)
 {
-    const size_t length = strlen(upload->purpose);
+    char *text = upload->texts[upload->part];
+    const size_t length = strlen(text);
 
-    if (length + bytes >= sizeof(upload->purpose) || memchr(data, '\0', bytes) != NULL)
-        return refuse_part(upload, "purpose", "the purpose must be " FILE_PURPOSE);
-    memcpy(upload->purpose + length, data, bytes);
+    if (length + bytes >= sizeof(upload->texts[0]) || memchr(data, '\0', bytes) != NULL)
+        return refuse_part(upload, part_names[upload->part], "this part is too long, or no text");
+    memcpy(text + length, data, bytes);
     return true;
 }
 
@@ -126,8 +124,8 @@ static bool part_data(void *context, const void *data, size_t bytes)
 
     if (!still_fine(upload))
         return false;
-    if (upload->part == PART_PURPOSE)
-        return take_purpose(upload, data, bytes);
+    if (upload->part != PART_FILE)
+        return take_text(upload, data, bytes);
     upload->bytes += bytes;
     if (upload->bytes > API_FILE_BYTES_MAX) {
         http_answer_error(upload->request, 413, NULL, "file", "a file has at most %llu bytes", (unsigned long long)API_FILE_BYTES_MAX);
@@ -249,44 +247,31 @@ static void keep(struct upload *upload, size_t bytes)
 
 /* --- the end ---------------------------------------------------------------------------------------------------------------- */
 
-/* A hash of all that makes two requests the same. */
 static void identify(struct upload *upload)
 {
-    crypto_generichash_state known;
-    uint8_t digest[24];
-    char text[2 * sizeof(digest) + 1];
-
     crypto_generichash_update(&upload->hash, (const uint8_t *)upload->name, sizeof(upload->name));
-    crypto_generichash_update(&upload->hash, (const uint8_t *)upload->purpose, sizeof(upload->purpose));
-    crypto_generichash_final(&upload->hash, upload->body, sizeof(upload->body));
-    crypto_generichash_init(&known, upload->api->once_key, sizeof(upload->api->once_key), sizeof(digest));
-    if (upload->retry.key != NULL)
-        crypto_generichash_update(&known, (const uint8_t *)upload->retry.key, strlen(upload->retry.key));
-    else
-        crypto_generichash_update(&known, upload->body, sizeof(upload->body));
-    crypto_generichash_final(&known, digest, sizeof(digest));
-    sodium_bin2hex(text, sizeof(text), digest, sizeof(digest));
-    snprintf(upload->once, sizeof(upload->once), "%s-%s", upload->retry.key != NULL ? "key" : "body", text);
+    crypto_generichash_update(&upload->hash, (const uint8_t *)upload->texts, sizeof(upload->texts));
+    crypto_generichash_final(&upload->hash, upload->repeat.body, sizeof(upload->repeat.body));
+    repeat_identify(upload->api, &upload->repeat);
 }
 
-/* Whether it was done before. A body alone is no promise: it counts only when the client says that it tries again. */
+/* Whether it was done before. */
 static enum status look_for_it(struct upload *upload, struct metadata *metadata, struct refusal *refusal)
 {
-    const int64_t until_ms = upload->now_ms + (upload->retry.key != NULL ? KEY_MS : BODY_MS);
     struct meta_results results = {0};
     struct meta_file file;
     char before[NAME_BYTES];
     bool again = false;
-    enum status status = meta_once(metadata, upload->caller.tenant, upload->once, upload->body, upload->id, until_ms, upload->now_ms, &again,
-                                   before, refusal);
+    enum status status = repeat_look(metadata, &upload->repeat, upload->caller.tenant, upload->id, upload->now_ms, &again, before, refusal);
 
-    if (status != STATUS_OK || !again || (upload->retry.key == NULL && upload->retry.count == 0))
+    if (status != STATUS_OK || !again)
         return status;
     status = meta_file_get(metadata, upload->caller.tenant, before, &results, &file, refusal);
     meta_results_free(&results);
     if (status == STATUS_NOT_FOUND)
-        return upload->retry.key == NULL ? STATUS_OK
-                                         : refuse(refusal, STATUS_CONFLICT, "the file of this Idempotency-Key was deleted; draw a new key");
+        return upload->repeat.retry.key == NULL
+                   ? STATUS_OK
+                   : refuse(refusal, STATUS_CONFLICT, "the file of this Idempotency-Key was deleted; draw a new key");
     if (status == STATUS_OK) {
         upload->again = true;
         memcpy(upload->id, before, sizeof(before));
@@ -304,21 +289,38 @@ static enum status commit(struct metadata *metadata, void *context, struct refus
         return status;
     status = meta_object_written(metadata, tenant, upload->object.id, (int64_t)upload->bytes, upload->object.digest, refusal);
     if (status == STATUS_OK)
-        status = meta_file_add(metadata, tenant, upload->id, upload->object.id, FILE_PURPOSE, upload->sealed_name, META_NONE, upload->now_ms,
-                               refusal);
+        status = meta_file_add(metadata, tenant, upload->id, upload->object.id, FILE_PURPOSE, upload->sealed_name,
+                               upload->expires_s > 0 ? upload->now_ms + upload->expires_s * 1000 : META_NONE, upload->now_ms, refusal);
     if (status == STATUS_OK)
         status = meta_audit_add(metadata, tenant, upload->caller.key, "file.create", upload->id, upload->now_ms, refusal);
     return status;
+}
+
+/* Both parts or none; seconds after its creation. */
+static bool read_expiry(struct upload *upload, struct fault *fault)
+{
+    const char *seconds = upload->texts[PART_SECONDS];
+
+    if (!upload->has[PART_ANCHOR] && !upload->has[PART_SECONDS])
+        return true;
+    if (seconds[0] != '\0' && strlen(seconds) < 10 && seconds[strspn(seconds, "0123456789")] == '\0')
+        upload->expires_s = strtoll(seconds, NULL, 10);
+    if (strcmp(upload->texts[PART_ANCHOR], "created_at") == 0 && upload->expires_s >= EXPIRES_S_MIN && upload->expires_s <= EXPIRES_S_MAX)
+        return true;
+    fault_set(fault, 400, NULL, "expires_after", "expires_after is the anchor created_at and %d to %d seconds", EXPIRES_S_MIN, EXPIRES_S_MAX);
+    return false;
 }
 
 static void check_whole(struct upload *upload)
 {
     struct fault fault = {0};
 
-    if (!upload->has_file || upload->bytes == 0)
-        fault_set(&fault, 400, NULL, "file", "%s", upload->has_file ? "the file is empty" : "the part `file` is missing");
-    else if (strcmp(upload->purpose, FILE_PURPOSE) != 0)
+    if (!upload->has[PART_FILE] || upload->bytes == 0)
+        fault_set(&fault, 400, NULL, "file", "%s", upload->has[PART_FILE] ? "the file is empty" : "the part `file` is missing");
+    else if (strcmp(upload->texts[PART_PURPOSE], FILE_PURPOSE) != 0)
         fault_set(&fault, 400, NULL, "purpose", "the purpose must be " FILE_PURPOSE);
+    else
+        (void)read_expiry(upload, &fault);
     set_fault(upload, &fault);
 }
 
@@ -390,6 +392,8 @@ static void finish(struct upload *upload, struct metadata *metadata)
     else if (upload->fault.status == 0)
         json = told_json(upload, metadata, &upload->fault);
     let_go(upload);
+    if (upload->kept && upload->api->config.driver != NULL)
+        driver_file_changed(upload->api->config.driver, upload->caller.tenant, upload->id);
     if (json != NULL)
         http_answer_json(upload->request, 200, json);
     else
@@ -426,7 +430,7 @@ void upload_accept(void *context, struct http_request *request)
     struct upload *upload = calloc(1, sizeof(*upload));
 
     check(upload != NULL);
-    if (!http_retry_of(request, &upload->retry)) {
+    if (!http_retry_of(request, &upload->repeat.retry)) {
         free(upload);
         return;
     }

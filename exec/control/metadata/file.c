@@ -145,6 +145,18 @@ enum status meta_file_waiting(struct metadata *metadata, uint32_t limit, struct 
                     VALUES(AS_INT(limit + 1)), &file_kind, limit, results, ret_files, ret_count, &more, refusal);
 }
 
+enum status meta_file_expired(struct metadata *metadata, int64_t now_ms, uint32_t limit, struct meta_results *results,
+                              struct meta_file **ret_files, uint32_t *ret_count, struct refusal *refusal)
+{
+    bool more;
+
+    return sql_rows(metadata,
+                    ANY_FILE "WHERE f.expires_at_ms <= $1 AND f.state <> 'deleted' AND NOT EXISTS (SELECT 1 FROM job j WHERE"
+                             " j.tenant = f.tenant AND (j.file = f.id OR j.validation = f.id) AND j.finished_at_ms IS NULL)"
+                             " ORDER BY f.number LIMIT $2",
+                    VALUES(AS_INT(now_ms), AS_INT(limit + 1)), &file_kind, limit, results, ret_files, ret_count, &more, refusal);
+}
+
 enum status meta_file_judged(struct metadata *metadata, const char *tenant, const char *id, bool good, int64_t lines, int64_t tokens,
                              const char *report, struct refusal *refusal)
 {

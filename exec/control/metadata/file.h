@@ -49,6 +49,9 @@ enum status meta_file_waiting(struct metadata *metadata, uint32_t limit, struct 
 /* What a validator found: uploaded to processed or error, once. `report`: a live object, or NULL. */
 enum status meta_file_judged(struct metadata *metadata, const char *tenant, const char *id, bool good, int64_t lines, int64_t tokens,
                              const char *report, struct refusal *refusal);
+/* Of all tenants: files whose time is over and which no job that isn't finished needs, oldest first. */
+enum status meta_file_expired(struct metadata *metadata, int64_t now_ms, uint32_t limit, struct meta_results *results,
+                              struct meta_file **ret_files, uint32_t *ret_count, struct refusal *refusal);
 /* The file and, in the same transaction, its objects: doomed. Jobs that are not finished hold their files: STATUS_CONFLICT. */
 enum status meta_file_delete(struct metadata *metadata, const char *tenant, const char *id, struct refusal *refusal);
 

@@ -16,7 +16,7 @@ static const struct field checkpoint_fields[] = {
 static const struct row_kind checkpoint_kind = {checkpoint_fields, ARRAY_COUNT(checkpoint_fields), sizeof(struct meta_checkpoint),
                                                 "checkpoint"};
 
-static enum status find_job(struct metadata *metadata, const char *tenant, const char *job, struct refusal *refusal)
+enum status job_find(struct metadata *metadata, const char *tenant, const char *job, struct refusal *refusal)
 {
     int64_t number;
     enum status status = sql_number(metadata, "SELECT number FROM job WHERE tenant = $1 AND id = $2",
@@ -35,7 +35,7 @@ enum status meta_event_add(struct metadata *metadata, const char *tenant, const 
 
     if (status != STATUS_OK)
         return status;
-    status = find_job(metadata, tenant, job, refusal);
+    status = job_find(metadata, tenant, job, refusal);
     if (status == STATUS_OK)
         status = sql_number(metadata, "SELECT COALESCE(MAX(n), 0) + 1 FROM job_event WHERE job = $1", VALUES(AS_TEXT(job)), &n, refusal);
     if (status == STATUS_OK)
@@ -53,7 +53,7 @@ enum status meta_event_list(struct metadata *metadata, const char *tenant, const
                             struct meta_results *results, struct meta_event **ret_events, uint32_t *ret_count, bool *ret_more,
                             struct refusal *refusal)
 {
-    enum status status = find_job(metadata, tenant, job, refusal);
+    enum status status = job_find(metadata, tenant, job, refusal);
 
     if (limit < 1 || limit > META_PAGE_MAX)
         return refuse(refusal, STATUS_INVALID, "a page has 1 to %d rows", META_PAGE_MAX);
@@ -131,7 +131,7 @@ enum status meta_checkpoint_list(struct metadata *metadata, const char *tenant, 
                                  struct meta_results *results, struct meta_checkpoint **ret_checkpoints, uint32_t *ret_count,
                                  bool *ret_more, struct refusal *refusal)
 {
-    enum status status = find_job(metadata, tenant, job, refusal);
+    enum status status = job_find(metadata, tenant, job, refusal);
 
     if (limit < 1 || limit > META_PAGE_MAX)
         return refuse(refusal, STATUS_INVALID, "a page has 1 to %d rows", META_PAGE_MAX);

@@ -185,6 +185,25 @@ enum status meta_model_list(struct metadata *metadata, const char *tenant, const
     return sql_page(metadata, &sql, tenant, page, NULL, &model_kind, results, ret_models, ret_count, ret_more, refusal);
 }
 
+enum status meta_model_of_job(struct metadata *metadata, const char *tenant, const char *job, int64_t before, uint32_t limit,
+                              struct meta_results *results, struct meta_model **ret_models, uint32_t *ret_count, bool *ret_more,
+                              struct refusal *refusal)
+{
+    const int64_t last = before == META_NONE ? INT64_MAX : before - 1;
+    enum status status = job_find(metadata, tenant, job, refusal);
+
+    if (limit < 1 || limit > META_PAGE_MAX)
+        return refuse(refusal, STATUS_INVALID, "a page has 1 to %d rows", META_PAGE_MAX);
+    if (status != STATUS_OK)
+        return status;
+    return sql_rows(metadata,
+                    SELECT(META_MODEL_FIELDS) "FROM model WHERE tenant = $1 AND job = $2 AND state = 'live'"
+                                              " AND COALESCE(step, 9223372036854775807) <= $3"
+                                              " ORDER BY COALESCE(step, 9223372036854775807) DESC LIMIT $4",
+                    VALUES(AS_TEXT(tenant), AS_TEXT(job), AS_INT(last), AS_INT(limit + 1)), &model_kind, limit, results, ret_models, ret_count,
+                    ret_more, refusal);
+}
+
 enum status meta_model_judge(struct metadata *metadata, const char *tenant, const char *id, const char *from, const char *to,
                              const char *report, struct refusal *refusal)
 {

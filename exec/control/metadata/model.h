@@ -55,6 +55,11 @@ enum status meta_model_get(struct metadata *metadata, const char *tenant, const 
 /* Live ones. */
 enum status meta_model_list(struct metadata *metadata, const char *tenant, const struct meta_page *page, struct meta_results *results,
                             struct meta_model **ret_models, uint32_t *ret_count, bool *ret_more, struct refusal *refusal);
+/* What a job made, live: its result first, then checkpoints from the newest; `before`: a step, META_NONE at first. STATUS_NOT_FOUND: no such
+ * job. */
+enum status meta_model_of_job(struct metadata *metadata, const char *tenant, const char *job, int64_t before, uint32_t limit,
+                              struct meta_results *results, struct meta_model **ret_models, uint32_t *ret_count, bool *ret_more,
+                              struct refusal *refusal);
 /* From one verdict to another. `report`: an object, or NULL to keep what is there. */
 enum status meta_model_judge(struct metadata *metadata, const char *tenant, const char *id, const char *from, const char *to,
                              const char *report, struct refusal *refusal);

@@ -10,6 +10,8 @@ extern const struct row_kind base_rows;
 extern const struct row_kind job_rows;
 extern const struct row_kind worker_rows;
 
+/* STATUS_NOT_FOUND: the tenant has no such job. */
+enum status job_find(struct metadata *metadata, const char *tenant, const char *job, struct refusal *refusal);
 /* A live row of an attempt; the unique index refuses a second one. */
 enum status worker_insert(struct metadata *metadata, const struct meta_worker_new *worker, const char *subject, int64_t attempt,
                           int64_t now_ms, struct refusal *refusal);

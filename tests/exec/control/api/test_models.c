@@ -118,11 +118,38 @@ static void one_is_found_by_its_name(void **context)
     get(rig.key, "..%2Ffiles%2Ffile-a", 404);
 }
 
+static void remove_it(const char *key, const char *name, unsigned status)
+{
+    char line[512];
+
+    snprintf(line, sizeof(line), "DELETE /v1/models/%s", name);
+    client_ask(&rig, key, line, "", &answer);
+    if (answer.status != status)
+        fail_msg("%s: %u %s", name, answer.status, answer.body);
+}
+
+static void its_owner_alone_deletes_one(void **context)
+{
+    (void)context;
+    remove_it(rig.other_key, deployable, 404);
+    assert_string_equal(answer_error(&answer, "code"), "model_not_found");
+    get(rig.key, deployable, 200);
+    remove_it(rig.key, "tiny", 403);
+    remove_it(rig.key, "..%2Ffiles%2Ffile-a", 404);
+    remove_it(rig.key, deployable, 200);
+    assert_string_equal(answer_text(&answer, "id"), deployable);
+    assert_string_equal(answer_text(&answer, "object"), "model");
+    assert_true(json_is_true(json_object_get(answer.json, "deleted")));
+    get(rig.key, deployable, 404);
+    remove_it(rig.key, deployable, 404);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_listed_may_answer_and_is_ones_own, begin, end),
         cmocka_unit_test_setup_teardown(one_is_found_by_its_name, begin, end),
+        cmocka_unit_test_setup_teardown(its_owner_alone_deletes_one, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

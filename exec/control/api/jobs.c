@@ -1,0 +1,419 @@
+/* Jobs made, listed, looked at, and told to stop or go on. What a job becomes is the driver's: it is told after each commit. */
+#include "control/api/jobs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/api/job_request.h"
+#include "control/api/repeat.h"
+#include "control/metadata/audit.h"
+#include "control/metadata/model.h"
+
+#define PATH "/v1/fine_tuning/jobs"
+#define LIST_DEFAULT 20
+
+static void answer_job(struct call *call, struct metadata *metadata, const char *id)
+{
+    struct meta_results results = {0};
+    struct refusal refusal = {{0}};
+    struct fault fault = {0};
+    struct meta_job job;
+    json_t *json = NULL;
+    const enum status status = meta_job_get(metadata, call->caller.tenant, id, &results, &job, &refusal);
+
+    if (status == STATUS_OK)
+        json = job_json(call->api, metadata, &job, &fault);
+    else
+        fault_from(call->api, &fault, status, &refusal);
+    meta_results_free(&results);
+    if (json != NULL)
+        http_answer_json(call->request, 200, json);
+    else
+        fault_answer(call->request, &fault);
+}
+
+void job_get(struct call *call, struct metadata *metadata)
+{
+    answer_job(call, metadata, http_id(call->request, 0));
+}
+
+static void tell_driver(const struct call *call, const char *job)
+{
+    if (call->api->config.driver != NULL)
+        driver_job_changed(call->api->config.driver, call->caller.tenant, job);
+}
+
+/* --- made ------------------------------------------------------------------------------------------------------------------- */
+
+struct creation {
+    const struct meta_caller *caller;
+    struct repeat repeat;
+    struct meta_job_new job;
+    char id[NAME_BYTES];
+    char base[NAME_BYTES];
+    char parent[NAME_BYTES];
+    uint8_t sealed[WORDS_BYTES_MAX + VAULT_SEALED_EXTRA];
+    char *settings;
+    int64_t now_ms;
+    bool again;
+};
+
+static enum status create_rows(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    struct creation *creation = context;
+    const char *tenant = creation->caller->tenant;
+    char before[NAME_BYTES];
+    enum status status = repeat_look(metadata, &creation->repeat, tenant, creation->id, creation->now_ms, &creation->again, before, refusal);
+
+    if (status == STATUS_OK && creation->again) {
+        memcpy(creation->id, before, sizeof(before));
+        return STATUS_OK;
+    }
+    if (status == STATUS_OK)
+        status = meta_job_add(metadata, &creation->job, creation->now_ms, refusal);
+    if (status == STATUS_OK)
+        status = meta_event_add(metadata, tenant, creation->id, "info", "created", NULL, (struct meta_bytes){NULL, 0}, creation->now_ms, NULL,
+                                refusal);
+    return status == STATUS_OK ? meta_audit_add(metadata, tenant, creation->caller->key, "job.create", creation->id, creation->now_ms, refusal)
+                               : status;
+}
+
+static bool find_model(struct call *call, struct metadata *metadata, const char *name, struct creation *creation, struct fault *fault)
+{
+    struct meta_results results = {0};
+    struct refusal refusal = {{0}};
+    struct meta_model model;
+    const enum status status = meta_name_resolve(metadata, call->caller.tenant, name, &results, &model, &refusal);
+
+    if (status == STATUS_OK) {
+        snprintf(creation->base, sizeof(creation->base), "%s", model.base);
+        snprintf(creation->parent, sizeof(creation->parent), "%s", model.id != NULL ? model.id : "");
+    } else if (status == STATUS_NOT_FOUND) {
+        fault_set(fault, 400, "model_not_found", "model",
+                  "there is no such model here, or it is not yours; GET /v1/models lists what can be tuned: bases of this platform, and your own");
+    } else {
+        fault_from(call->api, fault, status, &refusal);
+    }
+    meta_results_free(&results);
+    return fault->status == 0;
+}
+
+static bool find_file(struct call *call, struct metadata *metadata, const char *id, const char *param, struct fault *fault)
+{
+    struct meta_results results = {0};
+    struct refusal refusal = {{0}};
+    struct meta_file file = {0};
+    const enum status status = id != NULL ? meta_file_get(metadata, call->caller.tenant, id, &results, &file, &refusal) : STATUS_OK;
+
+    if (status == STATUS_NOT_FOUND)
+        fault_set(fault, 400, "file_not_found", param, "%s: there is no such file, or it is not yours", param);
+    else if (status != STATUS_OK)
+        fault_from(call->api, fault, status, &refusal);
+    else if (id != NULL && strcmp(file.state, "error") == 0)
+        fault_set(fault, 400, "invalid_file", param, "%s: this file was found faulty; its status_details say how", param);
+    meta_results_free(&results);
+    return fault->status == 0;
+}
+
+/* The tenant's words, under the job's id. */
+static bool seal_words(struct call *call, const json_t *words, struct creation *creation, struct fault *fault)
+{
+    json_t *whole = words != NULL ? json_pack("{s:O}", "metadata", words) : NULL;
+    char *text = whole != NULL ? json_dumps(whole, JSON_COMPACT) : NULL;
+    struct refusal refusal = {{0}};
+    enum status status = STATUS_OK;
+
+    if (text != NULL && strlen(text) >= WORDS_BYTES_MAX) {
+        fault_set(fault, 400, NULL, "metadata", "metadata must be at most %d bytes in all", WORDS_BYTES_MAX - 1);
+    } else if (text != NULL) {
+        status = vault_text_seal(call->api->config.vault, call->caller.tenant, JOB_WORDS, creation->id, text, strlen(text), creation->sealed,
+                                 &refusal);
+        creation->job.sealed = (struct meta_bytes){creation->sealed, strlen(text) + VAULT_SEALED_EXTRA};
+    }
+    if (status != STATUS_OK)
+        fault_from(call->api, fault, status, &refusal);
+    free(text);
+    json_decref(whole);
+    return fault->status == 0;
+}
+
+static void identify(struct call *call, struct creation *creation)
+{
+    crypto_generichash_state hash;
+
+    crypto_generichash_init(&hash, call->api->once_key, sizeof(call->api->once_key), META_DIGEST_BYTES);
+    crypto_generichash_update(&hash, (const uint8_t *)PATH, sizeof(PATH));
+    crypto_generichash_update(&hash, http_body(call->request), http_body_bytes(call->request));
+    crypto_generichash_final(&hash, creation->repeat.body, sizeof(creation->repeat.body));
+    repeat_identify(call->api, &creation->repeat);
+}
+
+static char *settings_text(const struct job_settings *settings)
+{
+    json_t *json = job_settings_json(settings);
+    char *text = json_dumps(json, JSON_COMPACT);
+
+    check(text != NULL);
+    json_decref(json);
+    return text;
+}
+
+static enum status keep(struct call *call, const struct job_request *request, struct creation *creation, struct refusal *refusal)
+{
+    creation->settings = settings_text(&request->settings);
+    creation->job = (struct meta_job_new){.tenant = call->caller.tenant, .id = creation->id, .base = creation->base,
+                                          .parent = creation->parent[0] != '\0' ? creation->parent : NULL, .file = request->file,
+                                          .validation = request->validation, .settings = creation->settings, .sealed = creation->job.sealed};
+    creation->now_ms = api_now_ms();
+    identify(call, creation);
+    return meta_writer_call(call->api->config.writer, create_rows, creation, refusal);
+}
+
+static void create(struct call *call, struct metadata *metadata, const json_t *body, struct creation *creation)
+{
+    struct refusal refusal = {{0}};
+    struct fault fault = {0};
+    struct job_request request;
+
+    meta_id("ftjob-", creation->id);
+    if (job_request_read(body, &request, &fault) && find_model(call, metadata, request.model, creation, &fault) &&
+        find_file(call, metadata, request.file, "training_file", &fault) &&
+        find_file(call, metadata, request.validation, "validation_file", &fault) && seal_words(call, request.metadata, creation, &fault)) {
+        const enum status status = keep(call, &request, creation, &refusal);
+
+        if (status == STATUS_INVALID)
+            fault_set(&fault, 400, NULL, NULL, "%.200s", refusal.text);
+        else if (status != STATUS_OK)
+            fault_from(call->api, &fault, status, &refusal);
+    }
+    if (fault.status != 0) {
+        fault_answer(call->request, &fault);
+        return;
+    }
+    tell_driver(call, creation->id);
+    answer_job(call, metadata, creation->id);
+}
+
+void job_create(struct call *call, struct metadata *metadata)
+{
+    struct creation *creation = calloc(1, sizeof(*creation));
+    json_t *body;
+
+    check(creation != NULL);
+    creation->caller = &call->caller;
+    if (http_retry_of(call->request, &creation->repeat.retry) && (body = http_json(call->request)) != NULL) {
+        create(call, metadata, body, creation);
+        json_decref(body);
+    }
+    free(creation->settings);
+    free(creation);
+}
+
+/* --- listed ----------------------------------------------------------------------------------------------------------------- */
+
+/* metadata[KEY]=VALUE, all of them; metadata= (none at all) is how clients say null. */
+static bool matches(struct call *call, const struct meta_job *job, bool *ret_matches, struct fault *fault)
+{
+    json_t *words = NULL;
+    const char *name;
+    const char *value;
+
+    *ret_matches = true;
+    for (uint32_t i = 0; *ret_matches && http_query_at(call->request, i, &name, &value); i++) {
+        char key[512];
+        const char *own;
+
+        if (strcmp(name, "metadata") != 0 && (strncmp(name, "metadata[", 9) != 0 || strlen(name) > sizeof(key)))
+            continue;
+        if (words == NULL && (words = job_words(call->api, job, fault)) == NULL)
+            return false;
+        if (strcmp(name, "metadata") == 0) {
+            *ret_matches = value[0] != '\0' || json_object_get(words, "metadata") == NULL;
+            continue;
+        }
+        snprintf(key, sizeof(key), "%.*s", (int)strcspn(name + 9, "]"), name + 9);
+        own = json_string_value(json_object_get(json_object_get(words, "metadata"), key));
+        *ret_matches = own != NULL && strcmp(own, value) == 0;
+    }
+    json_decref(words);
+    return true;
+}
+
+/* Those of a page of rows that match, up to one more than are wanted: so it is known whether there are more. */
+static bool add_some(struct call *call, struct metadata *metadata, struct meta_page *page, char after[NAME_BYTES], uint32_t wanted, json_t *data,
+                     bool *ret_more, struct fault *fault)
+{
+    struct meta_results results = {0};
+    struct refusal refusal = {{0}};
+    struct meta_job *jobs = NULL;
+    uint32_t count = 0;
+    const enum status status = meta_job_list(metadata, call->caller.tenant, page, &results, &jobs, &count, ret_more, &refusal);
+
+    if (status != STATUS_OK)
+        fault_from(call->api, fault, status, &refusal);
+    for (uint32_t i = 0; fault->status == 0 && i < count && json_array_size(data) <= wanted; i++) {
+        bool wanted_one;
+        json_t *json = NULL;
+
+        if (matches(call, &jobs[i], &wanted_one, fault) && wanted_one)
+            json = job_json(call->api, metadata, &jobs[i], fault);
+        if (json != NULL)
+            json_array_append_new(data, json);
+        memcpy(after, jobs[i].id, strlen(jobs[i].id) + 1);
+        page->after = after;
+    }
+    meta_results_free(&results);
+    return fault->status == 0;
+}
+
+void job_list(struct call *call, struct metadata *metadata)
+{
+    struct fault fault = {0};
+    struct http_page asked;
+    struct meta_page page;
+    char after[NAME_BYTES];
+    json_t *data;
+    bool more = true;
+    bool has_more;
+
+    if (!http_page_of(call->request, LIST_DEFAULT, META_PAGE_MAX, &asked))
+        return;
+    page = (struct meta_page){.after = asked.after, .limit = META_PAGE_MAX, .oldest_first = asked.ascending};
+    data = json_array();
+    while (more && fault.status == 0 && json_array_size(data) <= asked.limit)
+        (void)add_some(call, metadata, &page, after, asked.limit, data, &more, &fault);
+    has_more = json_array_size(data) > asked.limit;
+    if (has_more)
+        json_array_remove(data, asked.limit);
+    if (fault.status == 0) {
+        http_answer_json(call->request, 200, http_page_json(data, has_more));
+        return;
+    }
+    json_decref(data);
+    fault_answer(call->request, &fault);
+}
+
+/* --- told to stop, or to go on ---------------------------------------------------------------------------------------------- */
+
+struct step {
+    enum meta_job_state to;
+    enum meta_job_state target;
+};
+struct wish {
+    const char *act;   /* in the audit log and in the event */
+    const char *event;
+    enum meta_job_state wanted; /* where it ends */
+    /* From each state; to META_JOB_STATES_COUNT: that is refused. */
+    struct step steps[META_JOB_STATES_COUNT];
+};
+#define NO {META_JOB_STATES_COUNT, META_JOB_NO_TARGET}
+#define GO(state) {META_JOB_##state, META_JOB_NO_TARGET}
+#define STOP(target) {META_JOB_STOPPING, META_JOB_##target}
+static const struct wish cancelling = {
+    "job.cancel", "cancelled", META_JOB_CANCELLED,
+    {[META_JOB_VALIDATING] = GO(CANCELLED), [META_JOB_QUEUED] = GO(CANCELLED), [META_JOB_STARTING] = STOP(CANCELLED),
+     [META_JOB_RUNNING] = STOP(CANCELLED), [META_JOB_STOPPING] = STOP(CANCELLED), [META_JOB_PAUSED] = GO(CANCELLED),
+     [META_JOB_EVALUATING] = GO(CANCELLED), [META_JOB_SUCCEEDED] = NO, [META_JOB_FAILED] = NO, [META_JOB_CANCELLED] = NO}};
+static const struct wish pausing = {
+    "job.pause", "paused", META_JOB_PAUSED,
+    {[META_JOB_VALIDATING] = {META_JOB_VALIDATING, META_JOB_PAUSED}, [META_JOB_QUEUED] = GO(PAUSED), [META_JOB_STARTING] = STOP(PAUSED),
+     [META_JOB_RUNNING] = STOP(PAUSED), [META_JOB_STOPPING] = STOP(PAUSED), [META_JOB_PAUSED] = NO, [META_JOB_EVALUATING] = NO,
+     [META_JOB_SUCCEEDED] = NO, [META_JOB_FAILED] = NO, [META_JOB_CANCELLED] = NO}};
+static const struct wish resuming = {
+    "job.resume", "resumed", META_JOB_QUEUED,
+    {[META_JOB_VALIDATING] = GO(VALIDATING), [META_JOB_QUEUED] = NO, [META_JOB_STARTING] = NO, [META_JOB_RUNNING] = NO,
+     [META_JOB_STOPPING] = STOP(QUEUED), [META_JOB_PAUSED] = GO(QUEUED), [META_JOB_EVALUATING] = NO, [META_JOB_SUCCEEDED] = NO,
+     [META_JOB_FAILED] = NO, [META_JOB_CANCELLED] = NO}};
+
+struct wishing {
+    const struct meta_caller *caller;
+    const char *job;
+    const struct wish *wish;
+    int64_t now_ms;
+    bool is_there;   /* it is so already, and nothing was done */
+    char state[16];  /* STATUS_INVALID: from which it isn't done */
+};
+
+/* Where it is, or is going. */
+static enum meta_job_state heading(const struct meta_job *job)
+{
+    const enum meta_job_state target = meta_job_state_parse(job->target);
+
+    return target != META_JOB_STATES_COUNT ? target : meta_job_state_parse(job->state);
+}
+
+static bool is_wanted(const struct wishing *wishing, const struct meta_job *job)
+{
+    const enum meta_job_state state = heading(job);
+
+    if (wishing->wish->wanted != META_JOB_QUEUED)
+        return state == wishing->wish->wanted;
+    return state == META_JOB_QUEUED || state == META_JOB_STARTING || state == META_JOB_RUNNING || state == META_JOB_VALIDATING;
+}
+
+static enum status wish_rows(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    struct wishing *wishing = context;
+    const char *tenant = wishing->caller->tenant;
+    struct meta_results results = {0};
+    struct meta_job job;
+    enum status status = meta_job_get(metadata, tenant, wishing->job, &results, &job, refusal);
+
+    if (status == STATUS_OK && is_wanted(wishing, &job)) {
+        wishing->is_there = true;
+    } else if (status == STATUS_OK) {
+        const enum meta_job_state state = meta_job_state_parse(job.state);
+        const struct step step = state < META_JOB_STATES_COUNT ? wishing->wish->steps[state] : (struct step)NO;
+        const struct meta_job_move move = {.tenant = tenant, .id = job.id, .from = state, .attempt = job.attempt, .to = step.to,
+                                           .target = step.target, .reason = wishing->wish->wanted == META_JOB_CANCELLED ? "cancelled" : NULL,
+                                           .crash_step = META_NONE};
+
+        snprintf(wishing->state, sizeof(wishing->state), "%s", job.state);
+        status = step.to == META_JOB_STATES_COUNT ? refuse(refusal, STATUS_INVALID, "the job is past that")
+                                                  : meta_job_move(metadata, &move, wishing->now_ms, NULL, refusal);
+        if (status == STATUS_OK)
+            status = meta_event_add(metadata, tenant, job.id, "info", wishing->wish->event, NULL, (struct meta_bytes){NULL, 0}, wishing->now_ms,
+                                    NULL, refusal);
+        if (status == STATUS_OK)
+            status = meta_audit_add(metadata, tenant, wishing->caller->key, wishing->wish->act, job.id, wishing->now_ms, refusal);
+    }
+    meta_results_free(&results);
+    return status;
+}
+
+static void fulfil(struct call *call, struct metadata *metadata, const struct wish *wish)
+{
+    struct wishing wishing = {.caller = &call->caller, .job = http_id(call->request, 0), .wish = wish, .now_ms = api_now_ms()};
+    struct refusal refusal = {{0}};
+    struct fault fault = {0};
+    const enum status status = meta_writer_call(call->api->config.writer, wish_rows, &wishing, &refusal);
+
+    if (status == STATUS_INVALID)
+        fault_set(&fault, 400, "invalid_state", NULL, "the job is %s: that can't be done with it any more", wishing.state);
+    else if (status == STATUS_CONFLICT)
+        fault_set(&fault, 400, "invalid_state", NULL, "the job is being cancelled: that can't be done with it any more");
+    else if (status != STATUS_OK)
+        fault_from(call->api, &fault, status, &refusal);
+    if (fault.status != 0) {
+        fault_answer(call->request, &fault);
+        return;
+    }
+    if (!wishing.is_there)
+        tell_driver(call, wishing.job);
+    answer_job(call, metadata, wishing.job);
+}
+
+void job_cancel(struct call *call, struct metadata *metadata)
+{
+    fulfil(call, metadata, &cancelling);
+}
+
+void job_pause(struct call *call, struct metadata *metadata)
+{
+    fulfil(call, metadata, &pausing);
+}
+
+void job_resume(struct call *call, struct metadata *metadata)
+{
+    fulfil(call, metadata, &resuming);
+}
