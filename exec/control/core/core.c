@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -125,6 +126,23 @@ static enum status open_waiting(struct core *core, struct refusal *refusal)
     return status;
 }
 
+/* Signals are for the thread that hosts. */
+static enum status begin(struct core *core, struct refusal *refusal)
+{
+    sigset_t all;
+    sigset_t before;
+    int code;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(&core->thread, NULL, core_loop, core);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0)
+        return refuse(refusal, STATUS_IO, "no thread for the core loop: %s", strerror(code));
+    core->has_thread = true;
+    return STATUS_OK;
+}
+
 enum status core_open(const struct core_config *config, struct core **ret_core, struct refusal *refusal)
 {
     struct core *core;
@@ -147,15 +165,13 @@ enum status core_open(const struct core_config *config, struct core **ret_core, 
         status = open_waiting(core, refusal);
     if (status == STATUS_OK) {
         host_begin(core);
-        if (pthread_create(&core->thread, NULL, core_loop, core) != 0)
-            status = refuse(refusal, STATUS_IO, "no thread for the core loop");
+        status = begin(core, refusal);
     }
     if (status != STATUS_OK) {
         core->config.launcher = NULL; /* the caller's still */
         core_close(core);
         return status;
     }
-    core->has_thread = true;
     *ret_core = core;
     return STATUS_OK;
 }

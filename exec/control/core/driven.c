@@ -26,9 +26,14 @@ static void refuse_launch(struct core *core, struct call *call, enum status stat
 static void launch(struct core *core, struct call *call)
 {
     struct launcher *launcher = core->config.launcher;
-    struct worker_link *worker = worker_link_add(core, &call->launch, WORKER_ASKED);
+    struct worker_link *worker = worker_link_find(core, call->launch.worker);
     enum status status;
 
+    if (worker != NULL) { /* asked twice, it is one worker */
+        said_free(call->said, true);
+        return;
+    }
+    worker = worker_link_add(core, &call->launch, WORKER_ASKED);
     if (worker == NULL) {
         refuse_launch(core, call, STATUS_FULL);
         return;

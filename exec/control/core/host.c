@@ -281,19 +281,12 @@ void host_begin(struct core *core)
         tell_base(core, i);
 }
 
-bool host_adopt(struct core *core, uint32_t index, uint32_t base, uint16_t gpu_mask)
-{
-    (void)core;
-    (void)index;
-    (void)base;
-    (void)gpu_mask;
-    return false;
-}
-
 void host_restored(struct core *core)
 {
     for (uint32_t i = 0; i < core->config.bases_count; i++)
         tell_scale(core, i);
+    host_tick(core); /* what is owed at once is said now */
+    servers_settle(core);
     requests_ask_again(core, NONE_INDEX);
 }
 

@@ -121,6 +121,9 @@ struct worker_link {
     struct wire *wire;       /* NULL: not yet */
     bool is_found;
     bool is_dead;
+    bool is_held;            /* a server that was found: nothing is read until it has its place again, or none */
+    uint32_t found_base;
+    uint16_t found_mask;
     bool is_over;            /* a fault, or ended by us: nothing more is read */
     bool has_exited;
     bool is_gone;            /* its exit and all its frames were heard */
@@ -178,8 +181,6 @@ void host_tell(struct core *core, const struct fleet_event *event);
 void host_tick(struct core *core);
 struct fleet_event host_event(enum fleet_event_kind kind);
 void host_restored(struct core *core);
-/* A server that was found keeps its devices; false: it cannot. */
-bool host_adopt(struct core *core, uint32_t index, uint32_t base, uint16_t gpu_mask);
 void host_notice(struct core *core, uint32_t devices, uint32_t after_ms);
 /* What of a notice is due. */
 void host_notice_turn(struct core *core);
@@ -243,6 +244,8 @@ void server_frame(struct core *core, struct worker_link *worker, const struct wi
 /* All it had to say was heard, and it was reaped. */
 void server_gone(struct core *core, struct worker_link *worker);
 void server_found(struct core *core, struct worker_link *worker, const char *placement);
+/* The fleet core has said what it starts; who was found and has no place by now is ended. */
+void servers_settle(struct core *core);
 /* Says what it owes, its tells to the writer. */
 void server_turn(struct core *core, struct worker_link *worker);
 void server_tell(struct worker_link *worker, const struct tell *tell);

@@ -112,6 +112,80 @@ static struct said *start_said(const struct core *core, uint32_t base)
     return said;
 }
 
+/* --- found ----------------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t base_named(const struct core *core, const char *name)
+{
+    for (uint32_t i = 0; name != NULL && i < core->config.bases_count; i++) {
+        if (strcmp(core->bases[i].name, name) == 0)
+            return i;
+    }
+    return NONE_INDEX;
+}
+
+/* Where it stands, if this control plane has such a base and devices. */
+static bool placement_read(const struct core *core, const char *text, uint32_t *ret_base, uint16_t *ret_mask)
+{
+    json_t *placement = json_loads(text, 0, NULL);
+    const uint32_t base = base_named(core, json_string_value(json_object_get(placement, "base")));
+    const json_int_t mask = json_integer_value(json_object_get(placement, "devices"));
+
+    json_decref(placement);
+    if (base == NONE_INDEX || mask <= 0 || mask >= (json_int_t)1 << core->config.devices)
+        return false;
+    *ret_base = base;
+    *ret_mask = (uint16_t)mask;
+    return true;
+}
+
+/* Nothing that it says is read before it is known whose place it has. */
+void server_found(struct core *core, struct worker_link *worker, const char *placement)
+{
+    if (!worker->is_dead && !core->is_running && placement_read(core, placement, &worker->found_base, &worker->found_mask))
+        worker->is_held = true;
+    else
+        worker_link_end(core, worker, false);
+}
+
+/* Of the fleet core's replicas one that is asked for on these devices for this base is as good as started. */
+static struct worker_link *found_for(struct core *core, uint32_t base, uint16_t gpu_mask)
+{
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        struct worker_link *worker = core->workers[i];
+
+        if (worker != NULL && worker->is_held && !worker->has_exited && worker->found_base == base && worker->found_mask == gpu_mask)
+            return worker;
+    }
+    return NULL;
+}
+
+static void keep(struct core *core, struct server *server, struct worker_link *worker)
+{
+    char id[NAME_BYTES];
+
+    core_worker_id(worker->launch.worker, id);
+    core_log(core, "act=server-kept worker=%s base=%s replica=%u devices=%u", id, core->bases[server->base].name, (unsigned)server->index,
+             (unsigned)server->gpu_mask);
+    worker->is_held = false;
+    worker->server = server->index;
+    server->worker = worker->launch.worker;
+    worker_link_say(core, worker, start_said(core, server->base));
+}
+
+void servers_settle(struct core *core)
+{
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        struct worker_link *worker = core->workers[i];
+
+        if (worker == NULL || !worker->is_held)
+            continue;
+        worker->is_held = false;
+        worker_link_end(core, worker, false);
+    }
+}
+
+/* --- launched -------------------------------------------------------------------------------------------------------------------- */
+
 static enum status write_row(struct metadata *metadata, void *context, struct refusal *refusal)
 {
     const struct act *act = context;
@@ -156,11 +230,16 @@ void server_start(struct core *core, const struct fleet_command *command)
     struct server *server = &core->servers[replica_index(command->replica_start.replica)];
     const uint32_t base = command->replica_start.base.value;
     const struct launch launch = {.worker = core_worker_draw(), .attempt = 1, .kind = CORE_SERVER};
-    struct worker_link *worker = worker_link_add(core, &launch, WORKER_ROW);
+    struct worker_link *worker = found_for(core, base, command->replica_start.gpu_mask);
     struct act *act;
 
     take_place(core, server, base, command->replica_start.replica, command->replica_start.gpu_mask);
     server->ask = command->id;
+    if (worker != NULL) {
+        keep(core, server, worker);
+        return;
+    }
+    worker = worker_link_add(core, &launch, WORKER_ROW);
     if (worker == NULL) {
         const struct server gone = leave_place(core, server);
 
@@ -175,57 +254,6 @@ void server_start(struct core *core, const struct fleet_command *command)
     core_log(core, "act=server-start worker=%s base=%s replica=%u devices=%u", act->id, core->bases[base].name, (unsigned)server->index,
              (unsigned)server->gpu_mask);
     act_submit(core, act);
-}
-
-/* --- found ----------------------------------------------------------------------------------------------------------------------- */
-
-static uint32_t base_named(const struct core *core, const char *name)
-{
-    for (uint32_t i = 0; name != NULL && i < core->config.bases_count; i++) {
-        if (strcmp(core->bases[i].name, name) == 0)
-            return i;
-    }
-    return NONE_INDEX;
-}
-
-/* Its place as it was, if this control plane has such a one. */
-static bool placement_read(const struct core *core, const char *text, uint32_t *ret_base, uint32_t *ret_index, uint16_t *ret_mask)
-{
-    json_t *placement = json_loads(text, 0, NULL);
-    const uint32_t base = base_named(core, json_string_value(json_object_get(placement, "base")));
-    const json_int_t index = json_integer_value(json_object_get(placement, "replica"));
-    const json_int_t mask = json_integer_value(json_object_get(placement, "devices"));
-
-    json_decref(placement);
-    if (base == NONE_INDEX || index < core->replica_first[base] ||
-        index >= (json_int_t)core->replica_first[base] + core->bases[base].replicas_ceiling)
-        return false;
-    if (mask <= 0 || mask >= (json_int_t)1 << core->config.devices || __builtin_popcount((unsigned)mask) != 1)
-        return false;
-    *ret_base = base;
-    *ret_index = (uint32_t)index;
-    *ret_mask = (uint16_t)mask;
-    return true;
-}
-
-void server_found(struct core *core, struct worker_link *worker, const char *placement)
-{
-    uint32_t base;
-    uint32_t index;
-    uint16_t mask;
-
-    if (!worker->is_dead && placement_read(core, placement, &base, &index, &mask) && core->servers[index].state == SERVER_NONE &&
-        host_adopt(core, index, base, mask)) {
-        struct server *server = &core->servers[index];
-
-        take_place(core, server, base, replica_id_make(0, index), mask);
-        server->worker = worker->launch.worker;
-        worker->server = index;
-        worker_link_say(core, worker, start_said(core, base));
-        tell_up(core, server);
-        return;
-    }
-    worker_link_end(core, worker, false);
 }
 
 /* --- what it says ---------------------------------------------------------------------------------------------------------------- */

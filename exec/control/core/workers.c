@@ -137,7 +137,7 @@ static void overs(struct core *core, struct worker_link *worker)
 
 void worker_link_hear(struct core *core, struct worker_link *worker)
 {
-    for (uint32_t i = 0; i < PACKETS_MAX && worker->socket >= 0 && !worker->is_over && wire_wants_input(worker->wire); i++) {
+    for (uint32_t i = 0; i < PACKETS_MAX && worker->socket >= 0 && !worker->is_over && !worker->is_held && wire_wants_input(worker->wire); i++) {
         struct wire_frame frame;
         const enum wire_received received = wire_receive(worker->wire, worker->socket, core->now_ns, &core->inbox, &frame);
 
@@ -205,7 +205,7 @@ static void say_waiting(struct worker_link *worker)
 
 static void watch(struct core *core, struct worker_link *worker)
 {
-    const uint32_t events = (!worker->is_over && wire_wants_input(worker->wire) ? EPOLLIN : 0) | (worker->wants_output ? EPOLLOUT : 0);
+    const uint32_t events = (!worker->is_over && !worker->is_held && wire_wants_input(worker->wire) ? EPOLLIN : 0) | (worker->wants_output ? EPOLLOUT : 0);
     struct epoll_event event = {.events = events, .data.u64 = worker->launch.worker};
 
     if (events == worker->watched)
