@@ -401,7 +401,8 @@ static enum status say_load(struct core *core, struct wire *wire, const struct f
     struct wire_grant grant = {{0}, {0}};
     uint8_t bytes[WIRE_GRANT_BYTES];
     struct wire_load load = {.generation = core->generation + 1, .bytes = adapter->info.bytes, .rank = adapter->info.rank,
-                             .grants_count = 1, .grants = bytes};
+                             .grants_count = 1, .grants = bytes, .label_count = (uint32_t)strlen(adapter->info.tenant),
+                             .label = (const uint8_t *)adapter->info.tenant};
     enum status status;
 
     memcpy(grant.id, adapter->info.object, strlen(adapter->info.object));

@@ -288,8 +288,10 @@ static void take_load(struct stage *stage, struct actor *actor, const struct wir
         return;
     }
     wire_grant_read(load->grants, &grant);
+    check(load->label_count < sizeof(learned->tenant));
     *learned = (struct learned){.generation = load->generation, .key_first = grant.key[0]};
     memcpy(learned->digest, load->digest, sizeof(learned->digest));
+    memcpy(learned->tenant, load->label, load->label_count);
     actor->learned_count++;
 }
 

@@ -34,6 +34,7 @@ struct learned {
     uint8_t digest[32];
     uint64_t generation;
     uint8_t key_first;     /* byte of the data key that came with it */
+    char tenant[NAME_BYTES];
 };
 
 struct actor {

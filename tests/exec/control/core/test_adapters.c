@@ -38,6 +38,7 @@ static void an_adapter_is_fetched_once_for_all_who_wait(void **state)
     assert_int_equal(server->loads, 1);
     assert_int_equal(server->learned[0].key_first, 1);
     assert_memory_equal(server->learned[0].digest, adapter.key, 32);
+    assert_string_equal(server->learned[0].tenant, rig.tenant);
     assert_int_equal(actor_asked(server, answers[4].request)->generation, server->learned[0].generation);
     assert_memory_equal(actor_asked(server, answers[4].request)->digest, adapter.key, 32);
     assert_int_equal(core_counts(rig.core).loads, 1);
