@@ -34,10 +34,12 @@ allowed() {
                          "exec/engine/files/refusal.h exec/crypto/names.h" ;;
     exec/control/http)
                     echo "shared/base shared/host exec/engine/files/refusal.h" ;;
-    # Composes the others: no engine, no files but the store's.
+    # Composes the others: no engine, no files but the store's. What the core's and the driver's headers speak of comes with them.
     exec/control/api)
                     echo "shared/base shared/host exec/control/http/http.h exec/control/metadata exec/engine/files/refusal.h exec/store/store.h" \
-                         "exec/crypto/envelope.h exec/crypto/names.h exec/crypto/secret.h exec/crypto/vault.h exec/control/objects/objects.h" ;;
+                         "exec/crypto/envelope.h exec/crypto/names.h exec/crypto/secret.h exec/crypto/vault.h exec/control/objects/objects.h" \
+                         "exec/control/driver/driver.h exec/control/core/core.h" \
+                         "exec/wire/wire.h exec/wire/frame.h exec/keeper/launcher.h shared/fleet/event.h" ;;
     exec/control/objects)
                     echo "shared/base exec/control/metadata exec/engine/files/refusal.h exec/store/store.h exec/crypto" ;;
     exec|exec/*)    echo "shared exec" ;;
