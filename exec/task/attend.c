@@ -34,6 +34,8 @@ void task_say(struct task *task, enum wire_kind kind, const void *body)
 
     for (;;) {
         pthread_mutex_lock(&task->mutex);
+        if (kind == WIRE_PROGRESS)
+            task->step = ((const struct wire_progress *)body)->step;
         status = link_say(task->link, kind, body, 0);
         pthread_mutex_unlock(&task->mutex);
         wake(task);
@@ -53,6 +55,7 @@ void task_say_failed(struct task *task, uint64_t step, enum fault fault, const c
     if (task->grants->start_count > 0)
         failed.sealed_count = (uint32_t)fault_seal(first->key, task->tenant, first->object, text, sealed);
     task_say(task, WIRE_FAILED, &failed);
+    task->has_failed = true;
 }
 
 /* Of what has come first. */
@@ -127,7 +130,7 @@ static void take_frame(struct task *task, const struct wire_frame *frame, struct
 {
     switch (frame->header.kind) {
     case WIRE_WELCOME:
-        (void)link_say(task->link, WIRE_INVENTORY, &(struct wire_inventory){.step = task->start.step}, 0);
+        (void)link_say(task->link, WIRE_INVENTORY, &(struct wire_inventory){.step = task->step}, 0);
         break;
     case WIRE_CHECKPOINT_NOW:
         take_spares(task, &frame->body.checkpoint_now, inbox);
@@ -148,6 +151,7 @@ static enum fault take_start(struct task *task, const struct wire_start *start, 
     const char *tenant;
 
     task->start = *start;
+    task->step = max_u64(start->step, 1);
     for (uint32_t i = 0; i < inbox->descriptors_count; i++) {
         task->files[i] = inbox->descriptors[i];
         inbox->descriptors[i] = -1;

@@ -42,6 +42,8 @@ struct task {
     int wake;                  /* an eventfd: the working thread has said something */
     bool is_over;              /* the working thread has ended */
     volatile sig_atomic_t stop; /* save and end */
+    uint64_t step;             /* for INVENTORY: 0 before START was read, then what was done, at least 1 */
+    bool has_failed;           /* of the thread that said so; read when it has ended */
     int64_t settled_by_ns;     /* NEVER_NS: it works */
     int64_t lost_at_ns;        /* when its lease was over; NEVER_NS: it has one */
     struct grants *grants;     /* secret_alloc() */

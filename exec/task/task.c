@@ -117,7 +117,7 @@ int task_run(const struct task_config *config)
         fprintf(stderr, "berth-exec worker: %s\n", refusal.text[0] != '\0' ? refusal.text : "no memory for keys");
         return 1;
     }
-    code = run(&task) ? 0 : 1;
+    code = run(&task) && !task.has_failed ? 0 : 1;
     close_all(&task);
     return code;
 }

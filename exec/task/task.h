@@ -15,8 +15,8 @@ struct task_config {
     uint32_t worker_kind;     /* said in HELLO */
     int lost_ms;              /* without a lease for so long it saves and ends; 0: 60,000 */
 };
-/* The whole life of the process: exit code 0 when all that it had to say is committed, be it a RESULT, a FAILED or a yield's last
- * CHECKPOINT. Ends at once, without returning, when it is told to or its socket is closed. */
+/* The whole life of the process: exit code 0 when it has done what it was to do, or has yielded, and all that it said is committed; 1 after
+ * a FAILED, and where nobody came for what it said. Ends at once, without returning, when it is told to or its socket is closed. */
 int task_run(const struct task_config *config);
 
 #endif

@@ -159,6 +159,7 @@ static void keep(struct control *control, const struct wire_frame *frame)
     assert_true(control->count < FRAMES_MAX);
     *said = (struct said){.kind = frame->header.kind, .body = frame->body};
     switch (frame->header.kind) {
+    case WIRE_INVENTORY: control->inventory_step = frame->body.inventory.step; return;
     case WIRE_PROGRESS: text = frame->body.progress.metrics; count = frame->body.progress.metrics_count; break;
     case WIRE_CHECKPOINT: text = frame->body.checkpoint.metrics; count = frame->body.checkpoint.metrics_count; break;
     case WIRE_RESULT: text = frame->body.result.metrics; count = frame->body.result.metrics_count; break;
@@ -230,6 +231,18 @@ void control_more(struct control *control, uint32_t deadline_ms, const struct ob
     assert_int_equal(wire_say(control->wire, WIRE_CHECKPOINT_NOW, &more, 0, descriptors, (uint32_t)count), STATUS_OK);
     (void)wire_flush(control->wire, control->socket, now_ns());
     free(grants);
+}
+
+void control_restart(struct control *control)
+{
+    const struct wire_state before = wire_state(control->wire);
+    const struct wire_config config = {.side = WIRE_SIDE_CONTROL, .worker = 5, .attempt = 2, .epoch = before.epoch + 2, .lease_ms = control_lease_ms,
+                                       .committed_seq = before.committed_seq, .is_adopted = true};
+
+    wire_end(control->wire);
+    free(control->memory);
+    control->memory = calloc(1, wire_bytes(&config));
+    control->wire = wire_create(control->memory, wire_bytes(&config), &config);
 }
 
 void control_kill(struct control *control)

@@ -45,11 +45,14 @@ struct control {
     struct wire_inbox inbox;
     struct said said[FRAMES_MAX]; /* `must` frames but HELLO and INVENTORY, and PROGRESS */
     int count;
+    uint64_t inventory_step;     /* of the last INVENTORY */
 };
 
 /* descriptors, grants: of the objects, in this order; base: a folder whose descriptor goes behind them, or NULL. */
 extern uint32_t control_lease_ms; /* of those that begin; nobody renews it */
 struct control *control_begin(enum task_kind kind, const char *settings, const struct object *const *objects, int count, const char *base);
+/* Another control plane takes it over. */
+void control_restart(struct control *control);
 /* Takes what comes until a frame of this kind, or the end of the process: NULL then. What was said stays the control's. */
 const struct said *control_await(struct control *control, uint16_t kind);
 /* Until its end; its exit code, or 128 and a signal's number. */

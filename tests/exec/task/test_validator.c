@@ -195,7 +195,7 @@ static void fails(const struct object *file, const char *settings, enum fault fa
         fail_msg("'%s' does not say '%s'", text, words);
     assert_int_equal(fault_open(report.key, TENANT, file->id, failed->sealed, failed->sealed_count, text), STATUS_CORRUPT);
     assert_int_equal(fault_open(file->key, "org-2", file->id, failed->sealed, failed->sealed_count, text), STATUS_CORRUPT);
-    assert_int_equal(control_wait(control), 0);
+    assert_int_equal(control_wait(control), 1);
     control_end(control);
     close(report.file);
 }
