@@ -2,6 +2,7 @@
 #ifndef WORKER_INTERNAL_H
 #define WORKER_INTERNAL_H
 
+#include "crypto/secret.h"
 #include "engine/lora/peft.h"
 #include "engine/serve/blocks.h"
 #include "engine/serve/pool.h"
@@ -20,7 +21,7 @@ TURN(node)
 /* A version of a name. Its index is the cores' adapter index minus 1; free when neither name nor core needs it. */
 struct worker_version {
     char name[WORKER_NAME_MAX + 1];
-    char *directory;
+    struct adapter_source source;
     uint8_t digest[DIGEST_BYTES];
     adapter_id id;
     int32_t rank;                 /* padded */
@@ -35,7 +36,10 @@ struct worker_version {
     void *blob;                   /* packed, in host memory */
     int32_t slot;                 /* on the device; -1 */
     char *failure;                /* why its last fetch failed */
+    enum status fetched;          /* and how */
 };
+
+#define VERSION_NONE ((struct worker_version){.slot = -1, .source = {.file = -1}})
 
 enum request_state { REQUEST_FREE_SLOT, REQUEST_LIVE };
 struct worker_sequence {
@@ -102,6 +106,7 @@ struct worker {
 
     struct worker_version *versions; /* [versions_max]: named, and retired ones that are still needed */
     uint32_t versions_max;
+    uint8_t *secrets;             /* [versions_max][KEY_BYTES]: sealed objects' data keys, in locked memory; NULL: none was here */
     uint32_t *by_name;            /* [adapters_max]: indexes of named versions, by rising name */
     uint32_t named_count;
     uint32_t version_last;
@@ -132,6 +137,8 @@ void worker_tell_node(struct worker *worker, struct node_event *event);
 struct worker_version *version_of(struct worker *worker, adapter_id id);
 struct worker_version *version_named(struct worker *worker, const char *name);
 void version_settle(struct worker *worker, struct worker_version *version);
+/* Its tier or its last fetch is another. */
+void version_moved(const struct worker *worker, const struct worker_version *version);
 /* loads.c */
 void load_begin(struct worker *worker, const struct replica_command *command);
 void load_node_command(struct worker *worker, const struct node_command *command);

@@ -49,8 +49,8 @@ static enum status pack(struct loader *loader, struct loader_work *work, const s
     const struct dims *dims = forward_dims(loader->forward);
     enum mode mode = forward_mode(loader->forward);
 
-    if (memcmp(peft->digest, work->digest, DIGEST_BYTES) != 0) {
-        snprintf(work->why, sizeof(work->why), "the adapter's files were changed after it was registered; register it again");
+    if (lora_rank_padded(peft->source.rank) != work->rank) {
+        snprintf(work->why, sizeof(work->why), "the adapter has rank %d, which is not what was said of it", peft->source.rank);
         return STATUS_CORRUPT;
     }
     check(lora_pack_bytes(&peft->source, dims, mode) <= work->packed_bytes);
@@ -60,34 +60,30 @@ static enum status pack(struct loader *loader, struct loader_work *work, const s
         return STATUS_FULL;
     }
     lora_pack(&peft->source, dims, mode, forward_b_in_pairs(loader->forward), work->ret_blob);
+    work->ret_modules = peft->source.modules;
     return STATUS_OK;
 }
 
 static void fetch(struct loader *loader, struct loader_work *work)
 {
     struct refusal refusal = {{0}};
-    struct peft *peft;
+    struct adapter_read read;
 
-    if (work->directory == NULL) {
-        work->status = STATUS_FULL;
-        snprintf(work->why, sizeof(work->why), "no memory");
-        return;
-    }
-    work->status = peft_open(work->directory, &loader->model->config, loader->rank_max, &peft, &refusal);
+    work->status = source_read(&work->source, work->digest, &loader->model->config, loader->rank_max, &read, &refusal);
     if (work->status != STATUS_OK) {
         snprintf(work->why, sizeof(work->why), "%.*s", (int)sizeof(work->why) - 1, refusal.text);
         return;
     }
-    work->status = pack(loader, work, peft);
-    peft_close(peft);
+    work->status = pack(loader, work, read.peft);
+    source_read_close(&read);
 }
 
 static void do_work(struct loader *loader, struct loader_work *work)
 {
     if (work->kind == LOADER_FETCH) {
         fetch(loader, work);
-        free(work->directory);
-        work->directory = NULL;
+        free(work->source.directory);
+        work->source.directory = NULL;
         return;
     }
     forward_put(loader->forward, work->offset, work->blob, work->packed_bytes);
@@ -158,7 +154,7 @@ void loader_close(struct loader *loader)
     pthread_mutex_unlock(&loader->mutex);
     pthread_join(loader->thread, NULL);
     while (ring_take(loader, &loader->asked, &work))
-        free(work.directory);
+        free(work.source.directory);
     while (ring_take(loader, &loader->done, &work))
         free(work.ret_blob);
     pthread_cond_destroy(&loader->pushed);

@@ -6,6 +6,7 @@
 #include "base/ids.h"
 #include "engine/lora/peft.h"
 #include "engine/model/forward.h"
+#include "worker/source.h"
 
 struct loader;
 
@@ -14,16 +15,18 @@ struct loader_work {
     enum loader_kind kind;
     adapter_id adapter;
     uint64_t tag;                    /* the caller's, comes back */
-    /* FETCH: the folder must still hold what was registered. */
-    char *directory;                 /* malloc'd; the loader frees it. NULL: there was no memory for it */
+    /* FETCH: it must still hold what was registered. */
+    struct adapter_source source;    /* its folder's name is the loader's to free; an object's file and key stay the caller's */
     uint8_t digest[DIGEST_BYTES];
-    int64_t packed_bytes;            /* of the blob, padding included */
+    int32_t rank;                    /* padded */
+    int64_t packed_bytes;            /* of the blob, padding included: at least what it needs */
     /* COPY */
     const void *blob;
     int64_t offset;
     /* Answers. */
     enum status status;
     void *ret_blob;                  /* FETCH: the caller's from then on */
+    uint32_t ret_modules;
     char why[512];
 };
 

@@ -42,6 +42,7 @@ void load_evicted(struct worker *worker, const struct replica_command *command)
     forward_slot(worker->forward, version->slot, &empty);
     pool_give(&worker->pool, version->slot);
     version->slot = -1;
+    version_moved(worker, version);
     version_settle(worker, version);
 }
 
@@ -53,9 +54,13 @@ static void fetch(struct worker *worker, const struct node_command *command)
     struct loader_work work = {.kind = LOADER_FETCH,
                                .adapter = version->id,
                                .tag = command->id,
-                               .directory = strdup(version->directory), /* the version's may become another meanwhile */
+                               .source = version->source,
+                               .rank = version->rank,
                                .packed_bytes = version->packed_bytes};
 
+    /* The version's may become another meanwhile. Without memory it is neither folder nor object, and is refused as such. */
+    if (work.source.directory != NULL)
+        work.source.directory = strdup(work.source.directory);
     memcpy(work.digest, version->digest, DIGEST_BYTES);
     version->loading++;
     loader_push(worker->loader, &work);
@@ -80,6 +85,7 @@ void load_node_command(struct worker *worker, const struct node_command *command
         version = version_of(worker, command->drop.adapter);
         free(version->blob);
         version->blob = NULL;
+        version_moved(worker, version);
         worker->settle_due = true; /* later: it may have to tell the node */
         return;
     case NODE_COMMAND_NONE:
@@ -100,10 +106,13 @@ static void fetched(struct worker *worker, const struct loader_work *work)
     worker->counts.fetches++;
     free(version->failure);
     version->failure = work->status == STATUS_OK ? NULL : strdup(work->why);
+    version->fetched = work->status;
     if (work->status == STATUS_OK) {
         check(version->blob == NULL);
         version->blob = work->ret_blob;
+        version->modules = work->ret_modules;
     }
+    version_moved(worker, version);
     node_event_of(&event, work->status == STATUS_OK ? NODE_EVENT_FETCHED : NODE_EVENT_FAILED, version, 0);
     event.answers = work->tag;
     worker_tell_node(worker, &event);
@@ -139,6 +148,7 @@ static void copied(struct worker *worker, const struct loader_work *work)
     pool_written(&worker->pool, load->slot);
     forward_slot(worker->forward, load->slot, &slot);
     version->slot = load->slot;
+    version_moved(worker, version);
     *(load->tier == TIER_HOST ? &worker->counts.load_host_ns : &worker->counts.load_store_ns) = worker->now_ns - load->asked_ns;
     node_event_of(&event, NODE_EVENT_UNWANT, version, work->tag);
     worker_tell_node(worker, &event);

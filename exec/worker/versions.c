@@ -1,6 +1,8 @@
 /* Names and versions of adapters. A name is what clients say; a version is weights, known to the cores by an id that no other weights ever
  * get. A version goes when it has no name, no request and no load; its place is free for another then. */
+#include <sodium.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "worker/internal.h"
 
@@ -75,7 +77,45 @@ static void lose_name(struct worker *worker, struct worker_version *version)
     version->named = false;
 }
 
+static void describe(const struct worker_version *version, struct worker_adapter *ret_adapter)
+{
+    *ret_adapter = (struct worker_adapter){
+        .name = version->name,
+        .digest = version->digest,
+        .rank = version->rank,
+        .packed_bytes = version->packed_bytes,
+        .tier = version->slot >= 0 ? TIER_GPU : version->blob != NULL ? TIER_HOST : TIER_STORE,
+        .fetched = version->fetched,
+    };
+}
+
+void version_moved(const struct worker *worker, const struct worker_version *version)
+{
+    struct worker_adapter adapter;
+
+    if (worker->config.moved == NULL || !version->named)
+        return;
+    describe(version, &adapter);
+    worker->config.moved(worker->config.watcher, &adapter);
+}
+
 /* --- going ------------------------------------------------------------------------------------------------------------------ */
+
+static uint8_t *secret_of(const struct worker *worker, const struct worker_version *version)
+{
+    return worker->secrets + (size_t)(version - worker->versions) * KEY_BYTES;
+}
+
+static void release(struct worker *worker, struct worker_version *version)
+{
+    if (version->source.file >= 0) {
+        close(version->source.file);
+        sodium_memzero(secret_of(worker, version), KEY_BYTES);
+    }
+    free(version->source.directory);
+    free(version->failure);
+    *version = VERSION_NONE;
+}
 
 /* The node forgets it only when no request is left that could still ask for it. */
 void version_settle(struct worker *worker, struct worker_version *version)
@@ -93,9 +133,7 @@ void version_settle(struct worker *worker, struct worker_version *version)
     }
     if (version->blob != NULL || !version->used) /* its DROP is said a little later; or it was, in the call above */
         return;
-    free(version->directory);
-    free(version->failure);
-    *version = (struct worker_version){.slot = -1};
+    release(worker, version);
 }
 
 static void retire(struct worker *worker, struct worker_version *version)
@@ -137,59 +175,85 @@ static enum status take_again(struct worker_version *version, const char *direct
 {
     char *copy;
 
-    if (strcmp(version->directory, directory) == 0)
+    if (strcmp(version->source.directory, directory) == 0)
         return STATUS_OK;
     copy = strdup(directory);
     if (copy == NULL)
         return refuse(refusal, STATUS_FULL, "no memory");
-    free(version->directory);
-    version->directory = copy;
+    free(version->source.directory);
+    version->source.directory = copy;
     return STATUS_OK;
+}
+
+static enum status check_room(const struct worker *worker, const char *name, int64_t bytes, bool is_new, struct refusal *refusal)
+{
+    if ((uint64_t)bytes > worker->config.pool_bytes)
+        return refuse(refusal, STATUS_INVALID, "adapter %s: takes %lld bytes on the device, the pool has %llu", name, (long long)bytes,
+                      (unsigned long long)worker->config.pool_bytes);
+    if (is_new && worker->named_count >= worker->config.adapters_max)
+        return refuse(refusal, STATUS_FULL, "adapter %s: %u adapters are registered, as many as this server takes at once", name,
+                      worker->config.adapters_max);
+    return STATUS_OK;
+}
+
+static int64_t packed_bytes(const struct worker *worker, int32_t rank, uint32_t modules)
+{
+    return pool_aligned(lora_packed_bytes(forward_dims(worker->forward), worker_mode(worker), rank, modules));
+}
+
+/* Its place is free: versions_max is what can be needed at most. */
+static struct worker_version *add_version(struct worker *worker, const char *name, const uint8_t digest[DIGEST_BYTES], int32_t rank,
+                                          int64_t bytes)
+{
+    struct worker_version *version = find_free(worker);
+
+    check(version != NULL);
+    *version = VERSION_NONE;
+    version->id = (adapter_id){(uint32_t)(version - worker->versions) + 1, ++worker->version_last};
+    version->rank = rank;
+    version->packed_bytes = bytes;
+    version->used = true;
+    memcpy(version->digest, digest, DIGEST_BYTES);
+    take_name(worker, version, name);
+    return version;
 }
 
 static enum status take(struct worker *worker, const char *name, const char *directory, const struct peft *peft,
                         struct refusal *refusal)
 {
-    const struct dims *dims = forward_dims(worker->forward);
     struct worker_version *old = version_named(worker, name);
-    struct worker_version *version = find_free(worker);
-    int32_t rank = lora_rank_padded(peft->source.rank);
-    int64_t bytes = pool_aligned(lora_packed_bytes(dims, worker_mode(worker), rank, peft->source.modules));
+    const int32_t rank = lora_rank_padded(peft->source.rank);
+    const int64_t bytes = packed_bytes(worker, rank, peft->source.modules);
+    enum status status;
     char *copy;
 
     if (old != NULL && memcmp(old->digest, peft->digest, DIGEST_BYTES) == 0)
         return take_again(old, directory, refusal);
-    if ((uint64_t)bytes > worker->config.pool_bytes)
-        return refuse(refusal, STATUS_INVALID, "adapter %s: takes %lld bytes on the device, the pool has %llu", name, (long long)bytes,
-                      (unsigned long long)worker->config.pool_bytes);
-    if (old == NULL && worker->named_count >= worker->config.adapters_max)
-        return refuse(refusal, STATUS_FULL, "adapter %s: %u adapters are registered, as many as this server takes at once", name,
-                      worker->config.adapters_max);
-    check(version != NULL); /* versions_max is what can be needed at most */
+    status = check_room(worker, name, bytes, old == NULL, refusal);
+    if (status != STATUS_OK)
+        return status;
     copy = strdup(directory);
     if (copy == NULL)
         return refuse(refusal, STATUS_FULL, "no memory");
     if (old != NULL)
         retire(worker, old);
-    *version = (struct worker_version){.id = {(uint32_t)(version - worker->versions) + 1, ++worker->version_last},
-                                       .rank = rank,
-                                       .modules = peft->source.modules,
-                                       .packed_bytes = bytes,
-                                       .directory = copy,
-                                       .used = true,
-                                       .slot = -1};
-    memcpy(version->digest, peft->digest, DIGEST_BYTES);
-    take_name(worker, version, name);
+    add_version(worker, name, peft->digest, rank, bytes)->source.directory = copy;
     return STATUS_OK;
+}
+
+static enum status check_merged(const struct worker *worker, const char *name, struct refusal *refusal)
+{
+    return worker->merged ? refuse(refusal, STATUS_INVALID, "adapter %s: this server's weights have an adapter in them already", name)
+                          : STATUS_OK;
 }
 
 enum status worker_adapter_add(struct worker *worker, const char *name, const char *directory, struct refusal *refusal)
 {
     struct peft *peft;
-    enum status status;
+    enum status status = check_merged(worker, name, refusal);
 
-    if (worker->merged)
-        return refuse(refusal, STATUS_INVALID, "adapter %s: this server's weights have an adapter in them already", name);
+    if (status != STATUS_OK)
+        return status;
     if (!worker_name_fine(name))
         return refuse(refusal, STATUS_INVALID, "an adapter's name has letters, digits, '.', '_' and '-', begins with a letter or digit, "
                                                "and has at most %d of them",
@@ -199,6 +263,44 @@ enum status worker_adapter_add(struct worker *worker, const char *name, const ch
         return status;
     status = take(worker, name, directory, peft, refusal);
     peft_close(peft);
+    return status;
+}
+
+/* Which modules it has shows when it is read: until then it counts as if it had all. */
+static enum status take_object(struct worker *worker, const char *name, const struct worker_object *object, struct refusal *refusal)
+{
+    const int32_t rank = lora_rank_padded((int32_t)min_u32(object->rank, LORA_RANK_MAX));
+    const int64_t bytes = packed_bytes(worker, rank, (1u << LORA_MODULE_COUNT) - 1);
+    struct worker_version *version;
+    enum status status;
+
+    if (object->rank == 0 || object->rank > worker->config.rank_max)
+        return refuse(refusal, STATUS_INVALID, "adapter %s: rank %u; this server takes 1 to %u", name, object->rank,
+                      worker->config.rank_max);
+    status = check_room(worker, name, bytes, true, refusal);
+    if (status == STATUS_OK && worker->secrets == NULL && (worker->secrets = secret_alloc((size_t)worker->versions_max * KEY_BYTES)) == NULL)
+        status = refuse(refusal, STATUS_FULL, "no memory for keys");
+    if (status != STATUS_OK)
+        return status;
+    version = add_version(worker, name, object->key, rank, bytes);
+    version->source.file = object->file;
+    version->source.secret = memcpy(secret_of(worker, version), object->secret, KEY_BYTES);
+    memcpy(version->source.tenant, object->tenant, NAME_BYTES);
+    memcpy(version->source.id, object->id, NAME_BYTES);
+    return STATUS_OK;
+}
+
+enum status worker_object_add(struct worker *worker, const struct worker_object *object, struct refusal *refusal)
+{
+    char name[DIGEST_TEXT_MAX];
+    enum status status = check_merged(worker, digest_text(object->key, name), refusal);
+
+    if (status == STATUS_OK && version_named(worker, name) == NULL) {
+        status = take_object(worker, name, object, refusal);
+        if (status == STATUS_OK)
+            return STATUS_OK;
+    }
+    close(object->file);
     return status;
 }
 
@@ -213,12 +315,6 @@ bool worker_adapter_at(const struct worker *worker, uint32_t index, struct worke
     if (index >= worker->named_count)
         return false;
     version = &worker->versions[worker->by_name[index]];
-    *ret_adapter = (struct worker_adapter){
-        .name = version->name,
-        .digest = version->digest,
-        .rank = version->rank,
-        .packed_bytes = version->packed_bytes,
-        .tier = version->slot >= 0 ? TIER_GPU : version->blob != NULL ? TIER_HOST : TIER_STORE,
-    };
+    describe(version, ret_adapter);
     return true;
 }

@@ -260,7 +260,7 @@ static enum status open_engine(struct worker *worker, uint64_t blocks, struct re
         pool_create(&worker->pool, (int64_t)config->pool_bytes, config->slots) != STATUS_OK)
         return refuse(refusal, STATUS_FULL, "no memory for the tables of a server");
     for (uint32_t i = 0; i < worker->versions_max; i++)
-        worker->versions[i].slot = -1;
+        worker->versions[i] = VERSION_NONE;
     return STATUS_OK;
 }
 
@@ -401,10 +401,13 @@ void worker_close(struct worker *worker)
         sample_counts_free(worker->sequences[i].counts);
     }
     for (uint32_t i = 0; worker->versions != NULL && i < worker->versions_max; i++) {
-        free(worker->versions[i].directory);
+        free(worker->versions[i].source.directory);
+        if (worker->versions[i].source.file >= 0)
+            close(worker->versions[i].source.file);
         free(worker->versions[i].failure);
         free(worker->versions[i].blob);
     }
+    secret_free(worker->secrets);
     free(worker->sequences);
     free(worker->versions);
     free(worker->by_name);
@@ -485,7 +488,7 @@ static void check_versions(const struct worker *worker)
     for (uint32_t i = 0; i < worker->versions_max; i++) {
         const struct worker_version *version = &worker->versions[i];
 
-        check(version->used || (version->slot < 0 && version->blob == NULL && version->requests == 0 && version->directory == NULL));
+        check(version->used || (version->slot < 0 && version->blob == NULL && version->requests == 0 && version->source.directory == NULL));
         if (!version->used)
             continue;
         check(version->id.index == i + 1 && version->requests == requests_of(worker, version));

@@ -5,13 +5,24 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
+#include "crypto/names.h"
 #include "engine/model/forward.h"
+#include "engine/safetensors/safetensors.h"
 #include "engine/sample/sample.h"
 #include "replica/replica.h"
 
 struct worker;
 
 #define WORKER_NAME_MAX 64
+
+struct worker_adapter {
+    const char *name;
+    const uint8_t *digest;        /* DIGEST_BYTES; of a sealed object: its key */
+    int32_t rank;
+    int64_t packed_bytes;
+    enum tier tier;               /* GPU slot, host memory, or store */
+    enum status fetched;          /* of its last fetch; STATUS_OK also where there was none */
+};
 
 struct worker_config {
     const char *model_directory;
@@ -35,6 +46,9 @@ struct worker_config {
     uint64_t pool_bytes;          /* of packed adapters on the device; 0: `slots` times the largest possible, at most 1 GiB */
     uint64_t host_bytes;          /* of packed adapters in host memory */
     uint64_t kv_bytes;            /* 0: as many as requests_max sequences need, at most 1 GiB */
+    /* Told when a registered adapter has come or gone somewhere, or could not be fetched; changes nothing here. NULL: nobody. */
+    void (*moved)(void *watcher, const struct worker_adapter *adapter);
+    void *watcher;
 };
 void worker_config_init(struct worker_config *config);
 
@@ -51,14 +65,20 @@ bool worker_name_fine(const char *name);
 enum status worker_adapter_add(struct worker *worker, const char *name, const char *directory, struct refusal *refusal);
 /* New requests are refused from now on, those in flight finish, then slot and memory are free. STATUS_NOT_FOUND: no such name. */
 enum status worker_adapter_remove(struct worker *worker, const char *name);
-
-struct worker_adapter {
-    const char *name;
-    const uint8_t *digest;        /* DIGEST_BYTES */
-    int32_t rank;
-    int64_t packed_bytes;
-    enum tier tier;               /* GPU slot, host memory, or store */
+/* One that lies sealed (crypto/envelope.h: tenant, id, purpose "adapter", version 0); its plaintext is one file (peft_open_bytes()). It is
+ * called by its key in 64 hexadecimal digits. Nothing of it is read now: what is not the adapter that the key names, or of another rank,
+ * fails when it is fetched, and with it the requests for it. `file` is taken over, whatever comes back; `secret` is copied into locked
+ * memory. The same key again changes nothing. STATUS as worker_adapter_add(). */
+struct worker_object {
+    uint8_t key[DIGEST_BYTES];    /* core_adapter_key() */
+    char tenant[NAME_BYTES];
+    char id[NAME_BYTES];
+    uint32_t rank;
+    int file;                     /* for reading */
+    const uint8_t *secret;        /* its data key, KEY_BYTES */
 };
+enum status worker_object_add(struct worker *worker, const struct worker_object *object, struct refusal *refusal);
+
 /* By rising name; false past the end. */
 bool worker_adapter_at(const struct worker *worker, uint32_t index, struct worker_adapter *ret_adapter);
 
