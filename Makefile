@@ -117,6 +117,9 @@ $(B)/tests/exec/store/test_store_faults: LDFLAGS += $(patsubst %,-Wl$(comma)--wr
 $(B)/tests/exec/task/test_validator $(B)/tests/exec/task/test_trainer $(B)/tests/exec/keeper/test_keeper_vault $(B)/tests/exec/test_train_processes $(B)/tests/exec/test_hold_processes: | $(B)/bin/berth-exec
 $(B)/tests/exec/test_hold_processes: | $(if $(NO_EMU),,$(B)/lib/libberth-cuda-emulated.so)
 
+# A model server's answers are compared with those of a worker in the same process.
+$(B)/tests/exec/serving/test_serving: $(B)/tests/exec/worker/rig.o
+
 # Kernels under the emulation; nvcc lets types alias.
 EMU_CXXFLAGS := -std=c++20 -fPIC -fno-strict-aliasing -Wall -Wextra -Werror -g -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
 $(B)/emu/%.o: %.cu

@@ -3,6 +3,7 @@
 #define EXEC_CMD_WORKER_H
 
 #define WORKER_ROLES(X) \
+    X(server, "a model server with its tenants' adapters") \
     X(trainer, "teaches one adapter, in a sandbox where it is on the CPU") \
     X(validator, "looks through one file of a tenant's, in a sandbox")
 
