@@ -48,7 +48,7 @@ static const char *const server_arguments[] = {"berth-exec", "worker", "server",
 static const char *const trainer_arguments[] = {"berth-exec", "worker", "trainer", NULL};
 static const char *const validator_arguments[] = {"berth-exec", "worker", "validator", NULL};
 /* In the order of enum core_worker_kind. */
-static const struct keeper_program workers[] = {
+static struct keeper_program workers[] = {
     [CORE_SERVER] = {.name = "server", .path = SELF, .arguments = server_arguments},
     [CORE_TRAINER] = {.name = "trainer", .path = SELF, .arguments = trainer_arguments},
     [CORE_VALIDATOR] = {.name = "validator", .path = SELF, .arguments = validator_arguments},
@@ -91,6 +91,7 @@ static enum status run_keeper(const struct control_asked *asked, const char *key
     enum status status;
 
     check(arguments != NULL);
+    workers[CORE_SERVER].descriptors_max = descriptors_max(); /* one for each adapter that it knows */
     arguments[0] = "berth-exec";
     arguments[1] = "control";
     arguments[2] = "--under-keeper";
