@@ -19,6 +19,7 @@ struct driver_config {
     const struct core_base *bases;
     uint32_t bases_count;
     uint32_t devices;
+    uint32_t tenants_max;           /* as the core's; 0: 1024 */
     double flops_per_s;             /* of one, for estimates; 0: a CPU's */
     bool gate_off;                  /* what was trained may answer without evaluation */
     void (*log)(void *context, const char *line);

@@ -92,6 +92,12 @@ static struct fleet_event job_event(const struct driver *driver, const struct me
     return event;
 }
 
+/* Its owner may have come since the start. */
+static bool is_told(const struct driver *driver, int64_t tenant)
+{
+    return tenant < TENANTS_TOLD_MAX && (driver->tenants_told[tenant / 64] >> tenant % 64 & 1) != 0;
+}
+
 void fleet_submit(struct driver *driver, const struct meta_job *job)
 {
     struct meta_results results = {0};
@@ -102,7 +108,9 @@ void fleet_submit(struct driver *driver, const struct meta_job *job)
 
     if (base_index(driver, job->base) == NONE_INDEX || meta_tenant_get(driver->metadata, job->tenant, &results, &tenant, &unheard) != STATUS_OK)
         return; /* a base that isn't served now: it waits */
-    told = take_slot(driver);
+    if (!is_told(driver, tenant.number) && fleet_tenants(driver, job->tenant, &unheard) != STATUS_OK)
+        driver_log(driver, "driver: act=tenant tenant=%s code=unread", job->tenant);
+    told = is_told(driver, tenant.number) ? take_slot(driver) : NULL; /* of more tenants than the core knows, the latest wait */
     if (told != NULL) {
         pthread_mutex_lock(&driver->views_lock);
         *told = (struct told_job){.told = TOLD_PENDING, .id = job_id_make((uint64_t)job->number, (uint32_t)(told - driver->jobs)),
@@ -251,10 +259,17 @@ void fleet_command(struct driver *driver, const struct core_heard *heard)
 
 /* --- tenants ---------------------------------------------------------------------------------------------------------------- */
 
+static int64_t tenants_max(const struct driver *driver)
+{
+    return driver->config.tenants_max == 0 ? 1024 : min_u32(driver->config.tenants_max, TENANTS_TOLD_MAX);
+}
+
 void fleet_cohort(struct driver *driver, uint32_t number)
 {
     struct fleet_event event = event_of(FLEET_EVENT_COHORT, 0);
 
+    if (number > tenants_max(driver))
+        return;
     event.cohort.tenant = number;
     event.cohort.cohort = number == ROOT_COHORT ? NO_COHORT : ROOT_COHORT;
     event.cohort.nominal_milli = number == ROOT_COHORT ? (int64_t)driver->config.devices * 1000 : 0;
@@ -273,6 +288,9 @@ void fleet_tenant(struct driver *driver, const struct meta_tenant *tenant, uint3
 {
     struct fleet_event event = event_of(FLEET_EVENT_TENANT, 0);
 
+    if (tenant->number >= tenants_max(driver) || cohort > tenants_max(driver))
+        return;
+    driver->tenants_told[tenant->number / 64] |= UINT64_C(1) << tenant->number % 64;
     event.tenant.tenant = (uint32_t)tenant->number;
     event.tenant.cohort = cohort;
     event.tenant.weight_milli = (uint32_t)tenant->weight_milli;

@@ -29,6 +29,7 @@
 #define VALIDATORS_MAX 4
 #define OUTPUTS_MAX 16      /* objects that a worker has and did not write yet */
 #define JOBS_TOLD_MAX 4096  /* known to the core at once; the rest waits as rows */
+#define TENANTS_TOLD_MAX 65536
 #define FOUND_MAX 256
 #define INBOX_MAX 65536     /* beyond it the control plane ends: nothing that it took may be lost */
 #define INBOX_LATEST 256    /* with more that waits, frames that may be dropped are, and rows are found by a look at all */
@@ -137,6 +138,7 @@ struct driver {
     struct work works[WORKS_MAX];
     struct told_job jobs[JOBS_TOLD_MAX];
     uint32_t jobs_top;     /* all beyond are free */
+    uint64_t tenants_told[TENANTS_TOLD_MAX / 64];
     pthread_mutex_t views_lock; /* of works and jobs, for driver_job_view(); writers are this thread alone */
 };
 

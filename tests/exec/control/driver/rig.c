@@ -11,7 +11,7 @@
 #define NOW 1700000000000
 #define WORKERS_MAX 64
 #define TOLD_MAX 256
-#define PATIENCE_S 30
+#define PATIENCE_S 20
 
 /* --- the core that is played ------------------------------------------------------------------------------------------------ */
 
@@ -33,6 +33,13 @@ static struct played *find(uint64_t worker)
     return NULL;
 }
 
+static void (*also_told)(const struct fleet_event *event);
+
+void rig_tell_also(void (*tell)(const struct fleet_event *event))
+{
+    also_told = tell;
+}
+
 enum status core_tell(struct core *core, const struct fleet_event *event)
 {
     (void)core;
@@ -40,6 +47,8 @@ enum status core_tell(struct core *core, const struct fleet_event *event)
     assert_true(told_count < TOLD_MAX);
     told[told_count++] = *event;
     pthread_mutex_unlock(&lock);
+    if (also_told != NULL)
+        also_told(event);
     return STATUS_OK;
 }
 
@@ -351,8 +360,15 @@ uint32_t rig_models(struct rig *rig, struct meta_model ret_models[8])
 
 static void hear(struct core_heard heard)
 {
+    pthread_mutex_lock(&lock);
     heard.at_ns = clock_ns += 5 * NS_PER_MS;
+    pthread_mutex_unlock(&lock);
     driver_hears(hearing, &heard);
+}
+
+void rig_command(const struct fleet_command *command)
+{
+    hear((struct core_heard){.kind = CORE_HEARD_COMMAND, .command = command});
 }
 
 void rig_place(uint64_t command, job_id job)

@@ -94,6 +94,9 @@ uint32_t rig_objects(struct rig *rig, const char *state);
 uint32_t rig_models(struct rig *rig, struct meta_model ret_models[8]);
 
 /* --- what the core says --- */
+/* Who hears on the driver's thread what the core is told; NULL: nobody else. */
+void rig_tell_also(void (*tell)(const struct fleet_event *event));
+void rig_command(const struct fleet_command *command);
 void rig_place(uint64_t command, job_id job);
 void rig_stop_job(uint64_t command, job_id job, int64_t within_ns);
 void rig_fetch(struct rig *rig, const char *object);
