@@ -1,7 +1,14 @@
 /* Workers of one task: a validator looks through a file of a tenant's, a trainer learns an adapter from one. Each is told what to do by a
  * START over its link, gets its objects as descriptors with their keys, and gives back sealed objects and a RESULT; plain bytes of a
  * tenant's are in its memory alone. What it says in the clear are numbers and codes, never words. Once it has opened what it needs, it
- * is in a sandbox (sandbox/sandbox.h). */
+ * is in a sandbox (sandbox/sandbox.h).
+ *
+ * START's settings name objects as {"fd", "grant"}, places among its descriptors and grants; the grant's id is the object's. Both tasks:
+ * "tenant", "method", "base" {"fd", "name"}, "train", "validation". A validator: "report", "context", "epochs", "batch", "examples_min";
+ * method may be "auto", base null. A trainer: "result", "results", "state", "parent", "resume", "hyperparameters" {"epochs", "batch", "rate",
+ * "rate_multiplier", "rank", "alpha", "beta", "seed", "patience", "min_delta", "schedule", "context", "evaluate_every"}, each of them missing
+ * for the rules; "device" "cpu" or the best there is, "threads", "save_every_s". Later outputs come by CHECKPOINT_NOW, a state's and an
+ * adapter's grant in turn; with a deadline it is to save and end. */
 #ifndef TASK_TASK_H
 #define TASK_TASK_H
 

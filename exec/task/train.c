@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/lora/pack.h"
 #include "worker/settings.h"
 
 #define SAVE_EVERY_S 600
@@ -70,6 +69,19 @@ static void wake_libraries(void)
     check(EVP_Digest("", 0, digest, NULL, EVP_sha256(), NULL) == 1);
 }
 
+/* The best there is, unless START says cpu. */
+static void choose_machine(struct task *task, struct training *training)
+{
+    const char *device = json_string_value(json_object_get(task->settings, "device"));
+
+    worker_config_init(&training->machine);
+    if (device == NULL || strcmp(device, "cpu") != 0)
+        worker_choose_device(&training->machine);
+    training->machine.threads = (uint32_t)max_i64(whole_of(task->settings, "threads", worker_threads_here()), 1);
+    training->memory_bytes = run_host_memory();
+    task->is_unfiltered = training->machine.device != &device_cpu;
+}
+
 enum fault train_open(struct task *task, struct refusal *refusal)
 {
     struct training *training = calloc(1, sizeof(*training));
@@ -85,11 +97,7 @@ enum fault train_open(struct task *task, struct refusal *refusal)
         return FAULT_SETTINGS;
     if (task_base(task) < 0 || open_base(task, training, refusal) != STATUS_OK)
         return FAULT_BASE;
-    worker_config_init(&training->machine);
-    worker_choose_device(&training->machine);
-    training->machine.threads = (uint32_t)max_i64(whole_of(task->settings, "threads", worker_threads_here()), 1);
-    training->memory_bytes = run_host_memory();
-    task->is_unfiltered = training->machine.device != &device_cpu;
+    choose_machine(task, training);
     wake_libraries();
     return FAULT_NONE;
 }

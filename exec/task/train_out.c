@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/lora/pack.h"
 #include "engine/train/run/checkpoint.h"
 #include "task/train.h"
 

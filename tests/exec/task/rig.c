@@ -104,6 +104,20 @@ static uint8_t *grants_of(const struct object *const *objects, int count, int *r
     return bytes;
 }
 
+uint32_t control_lease_ms = 60000;
+const char *control_program;
+
+/* With an empty environment, and nothing open but what a worker has. */
+static void run_program(enum task_kind kind, int socket)
+{
+    char *const arguments[] = {(char *)(uintptr_t)"berth-exec", (char *)(uintptr_t)"worker", (char *)(uintptr_t)(kind == TASK_TRAIN ? "trainer" : "validator"), NULL};
+    char *const nothing[] = {NULL};
+
+    if (dup2(socket, KEEPER_SOCKET) == KEEPER_SOCKET && close_range(KEEPER_SOCKET + 1, ~0u, 0) == 0)
+        execve(control_program, arguments, nothing);
+    _exit(127);
+}
+
 static pid_t child_of(enum task_kind kind, const int sockets[2])
 {
     const struct launch launch = {.worker = 5, .attempt = 2, .kind = 1};
@@ -114,14 +128,14 @@ static pid_t child_of(enum task_kind kind, const int sockets[2])
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        if (control_program != NULL)
+            run_program(kind, sockets[1]);
         close(sockets[0]);
         _exit(task_run(&config));
     }
     close(sockets[1]);
     return child;
 }
-
-uint32_t control_lease_ms = 60000;
 
 struct control *control_begin(enum task_kind kind, const char *settings, const struct object *const *objects, int count, const char *base)
 {

@@ -49,6 +49,7 @@ struct control {
 };
 
 /* descriptors, grants: of the objects, in this order; base: a folder whose descriptor goes behind them, or NULL. */
+extern const char *control_program; /* berth-exec, to run it as the keeper does; NULL: a fork of the test */
 extern uint32_t control_lease_ms; /* of those that begin; nobody renews it */
 struct control *control_begin(enum task_kind kind, const char *settings, const struct object *const *objects, int count, const char *base);
 /* Another control plane takes it over. */

@@ -137,7 +137,7 @@ static struct control *begin(const struct job *job)
     char settings[2048];
     int count = 0;
 
-    sprintf(settings, "{\"task\": \"train\", \"method\": \"%s\", \"tenant\": \"" TENANT "\", \"threads\": 1, %s, \"hyperparameters\": {" HYPERPARAMETERS "}",
+    sprintf(settings, "{\"task\": \"train\", \"method\": \"%s\", \"tenant\": \"" TENANT "\", \"threads\": 1, \"device\": \"cpu\", %s, \"hyperparameters\": {" HYPERPARAMETERS "}",
             job->method, job->more);
     all[count] = &job->data;
     place(settings, "train", true, &count);
@@ -270,6 +270,22 @@ static void a_trainer_ends_in_what_the_command_ends_in(void **state)
     assert_non_null(control_await(control, WIRE_PROGRESS));
     assert_true(finish(control, &job, &wanted) >= 3); /* fewer than 4 when it stops early */
     close(job.validation.file);
+    free(wanted.rows);
+    job_close(&job);
+}
+
+static void the_program_itself_does_the_same(void **state)
+{
+    struct learned wanted = by_command("program", "supervised", "pairs.jsonl", NULL);
+    struct job job = job_of("supervised", pairs, SAVE_LATE);
+    struct control *control;
+
+    (void)state;
+    control_program = berth_exec();
+    control = begin(&job);
+    grant_all(control, &job);
+    assert_int_equal(finish(control, &job, &wanted), 4);
+    control_program = NULL;
     free(wanted.rows);
     job_close(&job);
 }
@@ -462,6 +478,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trainer_ends_in_what_the_command_ends_in),
+        cmocka_unit_test(the_program_itself_does_the_same),
         cmocka_unit_test(killed_after_a_state_it_goes_on_to_the_same_bytes),
         cmocka_unit_test(asked_to_yield_it_leaves_a_state_and_ends),
         cmocka_unit_test(without_a_control_plane_it_leaves_a_state_and_ends),

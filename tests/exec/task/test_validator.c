@@ -149,6 +149,14 @@ static void a_good_file_is_accepted_with_its_tokens(void **state)
     json_decref(metrics);
 }
 
+static void the_program_itself_does_the_same(void **state)
+{
+    (void)state;
+    control_program = berth_exec();
+    json_decref(agree("bad.jsonl", "held.jsonl", "supervised", "supervised", true));
+    control_program = NULL;
+}
+
 static void faults_are_in_the_report_and_their_counts_in_the_clear(void **state)
 {
     json_t *metrics = agree("bad.jsonl", "held.jsonl", "supervised", "supervised", true);
@@ -222,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_file_is_accepted_with_its_tokens),
+        cmocka_unit_test(the_program_itself_does_the_same),
         cmocka_unit_test(faults_are_in_the_report_and_their_counts_in_the_clear),
         cmocka_unit_test(a_method_is_told_by_the_first_line),
         cmocka_unit_test(what_does_not_open_is_a_fault_that_only_its_owner_reads),
