@@ -137,7 +137,7 @@ static struct control *begin(const struct job *job)
     char settings[2048];
     int count = 0;
 
-    sprintf(settings, "{\"task\": \"train\", \"method\": \"%s\", \"tenant\": \"" TENANT "\", \"threads\": 1, \"device\": \"cpu\", %s, \"hyperparameters\": {" HYPERPARAMETERS "}",
+    sprintf(settings, "{\"task\": \"train\", \"method\": \"%s\", \"tenant\": \"" TENANT "\", \"threads\": 3, \"device\": \"cpu\", %s, \"hyperparameters\": {" HYPERPARAMETERS "}",
             job->method, job->more);
     all[count] = &job->data;
     place(settings, "train", true, &count);
