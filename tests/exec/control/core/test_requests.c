@@ -207,6 +207,44 @@ static void a_full_table_says_so(void **state)
     rig_end(&rig);
 }
 
+static void *stop_soon(void *core)
+{
+    core_stop(core, 20000);
+    return NULL;
+}
+
+/* What is under way ends in its time, what has not begun too; then the core is over, and servers live. */
+static void a_stop_lets_answers_end(void **state)
+{
+    struct answer answer = {0};
+    struct answer late = {0};
+    struct actor *server;
+    pthread_t thread;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_up(&rig);
+    OK(&rig, rig_ask(&rig, 1, NULL, 10, &answer));
+    UNTIL(&rig, (server = rig_has(&rig, answer.request)) != NULL);
+    assert_int_equal(pthread_create(&thread, NULL, stop_soon, rig.core), 0);
+    while (rig_ask(&rig, 1, NULL, 10, &late) == STATUS_OK) { /* the stop has not begun */
+        UNTIL(&rig, actor_asked(server, late.request) != NULL);
+        actor_done(server, late.request, CORE_END_STOP);
+    }
+    assert_int_equal(rig_ask(&rig, 1, NULL, 10, &late), STATUS_END);
+    assert_int_equal(answer.ends, 0);
+    assert_true(actor_tokens(server, answer.request, 3));
+    actor_done(server, answer.request, CORE_END_STOP);
+    UNTIL(&rig, answer.ends == 1);
+    assert_int_equal(answer.end.reason, CORE_END_STOP);
+    assert_int_equal(answer.tokens, 3);
+    pthread_join(thread, NULL);
+    rig_turn_for(&rig, 5);
+    assert_false(server->has_exited);
+    rig_end(&rig);
+}
+
 /* The loop is held in a call of its own, so that the queue fills. */
 struct hold {
     pthread_mutex_t lock;
@@ -290,6 +328,7 @@ int main(void)
         cmocka_unit_test(what_a_dead_server_had_not_begun_goes_to_another),
         cmocka_unit_test(what_does_not_fit_the_model_is_refused),
         cmocka_unit_test(a_full_table_says_so),
+        cmocka_unit_test(a_stop_lets_answers_end),
         cmocka_unit_test(a_full_queue_says_so),
         cmocka_unit_test(what_a_server_has_no_room_for_waits),
     };
