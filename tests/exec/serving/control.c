@@ -6,6 +6,7 @@
 #include <sodium.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,36 +52,71 @@ static void say_start(struct control *control)
                 &(struct wire_start){.settings = (const uint8_t *)settings, .settings_count = sizeof(settings) - 1}, &folder, 1);
 }
 
-void control_begin(struct control *control, void (*change)(struct serving_config *config))
+static void begin(struct control *control, int *ret_servers)
 {
     const struct launch launch = {.worker = 5, .attempt = 1};
     int sockets[2];
 
     memset(control, 0, sizeof(*control));
     place_begin(&control->place, DTYPE_F32);
-    place_worker_config(&control->place, &control->config.worker);
-    control->config.worker.positions_max = 256;
-    control->config.worker.model_directory = NULL;
-    control->config.log = tmpfile();
     control->lease_ms = 600000;
+    control->config.log = tmpfile();
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
     control->socket = sockets[0];
-    control->config.socket = sockets[1];
-    if (change != NULL)
-        change(&control->config);
+    *ret_servers = sockets[1];
     assert_int_equal(send(sockets[0], &launch, sizeof(launch), 0), sizeof(launch));
     open_wire(control, 0);
-    assert_int_equal(pthread_create(&control->thread, NULL, run, control), 0);
+}
+
+static void await_inventory(struct control *control)
+{
     control->runs = true;
     control_until(control, wire_state(control->wire).is_open);
     say_start(control);
     control_until(control, control->inventories == 1);
 }
 
+void control_begin(struct control *control, void (*change)(struct serving_config *config))
+{
+    int socket;
+
+    begin(control, &socket);
+    place_worker_config(&control->place, &control->config.worker);
+    control->config.worker.positions_max = 256;
+    control->config.worker.model_directory = NULL;
+    control->config.socket = socket;
+    if (change != NULL)
+        change(&control->config);
+    assert_int_equal(pthread_create(&control->thread, NULL, run, control), 0);
+    await_inventory(control);
+}
+
+void control_begin_program(struct control *control, const char *program, const char *argument)
+{
+    int socket;
+
+    begin(control, &socket);
+    control->process = fork();
+    assert_true(control->process >= 0);
+    if (control->process == 0) {
+        if (socket == KEEPER_SOCKET ? fcntl(socket, F_SETFD, 0) == 0 : dup2(socket, KEEPER_SOCKET) == KEEPER_SOCKET)
+            execl(program, program, argument, NULL);
+        _exit(127);
+    }
+    close(socket);
+    await_inventory(control);
+}
+
 enum status control_join(struct control *control)
 {
-    if (control->runs)
+    int how = 0;
+
+    if (control->runs && control->process == 0) {
         assert_int_equal(pthread_join(control->thread, NULL), 0);
+    } else if (control->runs) {
+        assert_int_equal(waitpid(control->process, &how, 0), control->process);
+        control->status = WIFEXITED(how) && WEXITSTATUS(how) == 0 ? STATUS_OK : STATUS_END;
+    }
     control->runs = false;
     return control->status;
 }

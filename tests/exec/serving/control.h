@@ -30,6 +30,7 @@ struct control {
     struct serving_config config;
     pthread_t thread;
     bool runs;
+    pid_t process;                                 /* 0: the server is a thread */
     enum status status;
     struct refusal refusal;
     int socket;
@@ -51,13 +52,15 @@ struct control {
 
 /* A tiny base; `change` may be NULL. Up to its first INVENTORY. */
 void control_begin(struct control *control, void (*change)(struct serving_config *config));
+/* The same for a program, which finds its socket as descriptor 3; `argument` may be NULL. */
+void control_begin_program(struct control *control, const char *program, const char *argument);
 void control_end(struct control *control);
 /* A new one, of the next epoch, in place of one that was killed: up to the INVENTORY. */
 void control_again(struct control *control);
 /* Sends, hears a frame if one comes within `wait_ms`. */
 void control_turn(struct control *control, int wait_ms);
 void control_say(struct control *control, enum wire_kind kind, const void *body, const int *descriptors, uint32_t count);
-/* serving_run() has returned. */
+/* serving_run() has returned; of a program: STATUS_OK is exit code 0. */
 enum status control_join(struct control *control);
 #define control_until(control, condition)                                                   \
     do {                                                                                    \

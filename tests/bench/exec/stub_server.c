@@ -1,0 +1,242 @@
+/* A model server without a model, for measurements and tests of the control plane: it speaks the server's side of the wire, takes any
+ * adapter, and answers every request with max_tokens tokens, at a rate or at once. It computes nothing, so what is measured is the
+ * control plane.
+ *   stub_server [TOKENS_PER_S]      of each stream; 0 or nothing: all at once; a socket from the keeper is descriptor 3 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control/core/core.h"
+#include "link/link.h"
+
+#define STREAMS_MAX 8192u
+#define TOKENS_A_FRAME 256u
+#define ACCOUNT_BYTES_MAX 256u
+
+struct stream {
+    uint64_t request;
+    bool is_wanted;          /* its DONE is waited for */
+    bool is_aborted;
+    bool usage_said;
+    uint32_t prompt_tokens;
+    uint32_t max_tokens;
+    uint32_t made;           /* tokens that a model would have made by now */
+    uint32_t said;
+    int64_t since_ns;
+    uint32_t account_bytes;
+    uint8_t account[ACCOUNT_BYTES_MAX];
+};
+
+struct stub {
+    struct link *link;
+    int64_t token_ns;        /* 0: at once */
+    bool is_ready;
+    bool is_draining;
+    struct stream *streams;  /* [count], in no order */
+    uint32_t count;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* --- what it says --------------------------------------------------------------------------------------------------------------- */
+
+static void make_tokens(const struct stub *stub, struct stream *stream, int64_t at_ns)
+{
+    if (stream->is_aborted || stream->made == stream->max_tokens)
+        return;
+    stream->made = stub->token_ns == 0 ? stream->max_tokens
+                                       : (uint32_t)min_i64((at_ns - stream->since_ns) / stub->token_ns, stream->max_tokens);
+}
+
+/* False: not all now. A letter a token. */
+static bool say_tokens(struct stub *stub, struct stream *stream)
+{
+    while (!stream->is_aborted && stream->said < stream->made) {
+        uint8_t ids[TOKENS_A_FRAME * WIRE_TOKEN_BYTES];
+        uint8_t text[TOKENS_A_FRAME];
+        struct wire_tokens tokens = {.request = stream->request, .first_index = stream->said, .tokens = ids, .text = text};
+        uint32_t count = min_u32(min_u32(stream->made - stream->said, TOKENS_A_FRAME), wire_credit(link_wire(stub->link), stream->request));
+
+        for (uint32_t i = 0; i < count; i++) {
+            text[i] = (uint8_t)('a' + (stream->said + i) % 26);
+            wire_token_write(&(struct wire_token){.id = text[i]}, ids + (size_t)i * WIRE_TOKEN_BYTES);
+        }
+        tokens.tokens_count = count;
+        tokens.text_count = count;
+        if (count == 0 || link_say(stub->link, WIRE_TOKENS, &tokens, 0) != STATUS_OK)
+            return false;
+        stream->said += count;
+    }
+    return stream->is_aborted || stream->made == stream->max_tokens;
+}
+
+static bool say_usage(struct stub *stub, const struct stream *stream)
+{
+    struct wire_usage usage = {.request = stream->request, .prompt_tokens = stream->prompt_tokens, .output_tokens = stream->made,
+                               .account_count = stream->account_bytes, .account = stream->account};
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    usage.at_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return link_say(stub->link, WIRE_USAGE, &usage, 0) == STATUS_OK;
+}
+
+static bool say_done(struct stub *stub, const struct stream *stream)
+{
+    const struct wire_done done = {.request = stream->request, .finish = stream->is_aborted ? CORE_END_CANCELLED : CORE_END_LENGTH,
+                                   .prompt_tokens = stream->prompt_tokens, .output_tokens = stream->made, .tier_found = TIER_GPU};
+
+    return link_say(stub->link, WIRE_DONE, &done, 0) != STATUS_FULL;
+}
+
+/* True: it is over. */
+static bool say(struct stub *stub, struct stream *stream)
+{
+    if (stream->is_wanted && !say_tokens(stub, stream))
+        return false;
+    if (!stream->usage_said)
+        stream->usage_said = say_usage(stub, stream);
+    return stream->usage_said && (!stream->is_wanted || say_done(stub, stream));
+}
+
+static void say_all(struct stub *stub)
+{
+    const int64_t at_ns = now_ns();
+
+    for (uint32_t i = 0; i < stub->count;) {
+        make_tokens(stub, &stub->streams[i], at_ns);
+        if (say(stub, &stub->streams[i]))
+            stub->streams[i] = stub->streams[--stub->count];
+        else
+            i++;
+    }
+}
+
+/* --- what it hears -------------------------------------------------------------------------------------------------------------- */
+
+static void hear_request(struct stub *stub, const struct wire_request *request, const struct wire_inbox *inbox)
+{
+    struct stream *stream = &stub->streams[stub->count];
+
+    check(stub->count < STREAMS_MAX && request->account_count <= ACCOUNT_BYTES_MAX);
+    *stream = (struct stream){.request = request->request, .is_wanted = true, .is_aborted = stub->is_draining,
+                              .prompt_tokens = inbox->descriptors_count > 0 ? 0 : request->prompt_count,
+                              .max_tokens = request->max_tokens, .since_ns = now_ns(), .account_bytes = request->account_count};
+    memcpy(stream->account, request->account, request->account_count);
+    stub->count++;
+}
+
+static void hear_load(struct stub *stub, const struct wire_load *load)
+{
+    struct wire_residency residency = {.generation = load->generation, .bytes = load->bytes, .tier = TIER_GPU};
+    uint64_t key;
+
+    memcpy(residency.digest, load->digest, sizeof(residency.digest));
+    memcpy(&key, load->digest, sizeof(key));
+    (void)link_say(stub->link, WIRE_RESIDENCY, &residency, key);
+}
+
+static void hear_unload(struct stub *stub, const struct wire_unload *unload)
+{
+    struct wire_unloaded unloaded = {.generation = unload->generation};
+
+    memcpy(unloaded.digest, unload->digest, sizeof(unloaded.digest));
+    (void)link_say(stub->link, WIRE_UNLOADED, &unloaded, 0);
+}
+
+/* After a WELCOME nothing is known here, so all adapters are loaded again. */
+static void be_ready(struct stub *stub)
+{
+    for (uint32_t i = 0; i < stub->count; i++) {
+        stub->streams[i].is_wanted = false;
+        stub->streams[i].is_aborted = true;
+    }
+    if (stub->is_ready)
+        check(link_say(stub->link, WIRE_INVENTORY, &(struct wire_inventory){.step = 0}, 0) == STATUS_OK);
+}
+
+static void hear(struct stub *stub, const struct wire_frame *frame, const struct wire_inbox *inbox)
+{
+    switch (frame->header.kind) {
+    case WIRE_WELCOME:
+        be_ready(stub);
+        break;
+    case WIRE_START:
+        if (!stub->is_ready) {
+            stub->is_ready = true;
+            be_ready(stub);
+        }
+        break;
+    case WIRE_LOAD: hear_load(stub, &frame->body.load); break;
+    case WIRE_UNLOAD: hear_unload(stub, &frame->body.unload); break;
+    case WIRE_REQUEST: hear_request(stub, &frame->body.request, inbox); break;
+    case WIRE_ABORT:
+        for (uint32_t i = 0; i < stub->count; i++)
+            stub->streams[i].is_aborted |= stub->streams[i].request == frame->body.abort.request;
+        break;
+    case WIRE_DRAIN: stub->is_draining = true; break;
+    default: break;
+    }
+}
+
+/* Until the next token of any stream; streams that only lack credit are woken by it. */
+static int wait_ms(const struct stub *stub)
+{
+    const int64_t at_ns = now_ns();
+    int64_t due_ns = NEVER_NS;
+
+    for (uint32_t i = 0; i < stub->count; i++) {
+        const struct stream *stream = &stub->streams[i];
+
+        if (stream->made < stream->max_tokens && !stream->is_aborted)
+            due_ns = min_i64(due_ns, stream->since_ns + (int64_t)(stream->made + 1) * stub->token_ns);
+    }
+    if (due_ns == NEVER_NS)
+        return stub->count > 0 ? 10 : -1;
+    return due_ns <= at_ns ? 0 : (int)((due_ns - at_ns) / NS_PER_MS + 1);
+}
+
+static int run(struct stub *stub)
+{
+    for (;;) {
+        struct wire_frame frame;
+        struct wire_inbox *inbox;
+        enum link_event event = link_next(stub->link, wait_ms(stub), &frame, &inbox);
+
+        for (uint32_t i = 0; event == LINK_FRAME && i < 256; i++) {
+            hear(stub, &frame, inbox);
+            event = link_next(stub->link, 0, &frame, &inbox);
+        }
+        if (event == LINK_FRAME)
+            hear(stub, &frame, inbox);
+        if (event == LINK_KILLED || event == LINK_GONE)
+            return 1;
+        say_all(stub);
+        if (stub->is_draining && stub->count == 0 && link_flush(stub->link))
+            return link_settle(stub->link, 60000) ? 0 : 1;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct link_config config = {.socket = KEEPER_SOCKET, .kind = CORE_SERVER, .requests_max = STREAMS_MAX, .flow_bytes = 8u << 20,
+                                       .queue_bytes = 4u << 20};
+    const long tokens_per_s = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
+    struct stub stub = {.token_ns = tokens_per_s > 0 ? NS_PER_S / tokens_per_s : 0};
+    struct refusal refusal = {""};
+
+    stub.streams = calloc(STREAMS_MAX, sizeof(struct stream));
+    check(stub.streams != NULL);
+    if (link_open(&config, &stub.link, &refusal) != STATUS_OK) {
+        fprintf(stderr, "stub_server: %s\n", refusal.text);
+        return 1;
+    }
+    return run(&stub);
+}
