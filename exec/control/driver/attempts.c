@@ -173,6 +173,7 @@ static void begin(struct driver *driver, struct told_job *told, const struct met
     }
     work->attempt = beginning.attempt;
     work->launch.attempt = (uint64_t)beginning.attempt;
+    work->tokens_before = max_i64(job->trained_tokens, 0);
     status = launch(driver, job, work, told->id);
     driver_log(driver, "driver: act=start job=%s attempt=%lld worker=%s step=%lld code=%d", job->id, (long long)work->attempt, work->id,
                (long long)work->step, (int)status);

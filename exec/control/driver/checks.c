@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "control/driver/internal.h"
+#include "link/fault.h"
 
 #define EXAMPLES_MIN 10
 #define RANK_AUTO 16 /* as berth-exec train */
@@ -74,8 +75,22 @@ static enum status accept_files(struct metadata *metadata, void *context, struct
     return status == STATUS_OK ? work_ack(metadata, work, acceptance->seq, refusal) : status;
 }
 
+/* An adapter that is gone on from keeps its rank. */
+static int64_t rank_auto(struct driver *driver, const struct meta_job *job)
+{
+    struct meta_results results = {0};
+    struct refusal unheard = {{0}};
+    struct meta_model parent;
+    int64_t rank = RANK_AUTO;
+
+    if (job->parent != NULL && meta_model_get(driver->metadata, job->tenant, job->parent, &results, &parent, &unheard) == STATUS_OK)
+        rank = parent.rank;
+    meta_results_free(&results);
+    return rank;
+}
+
 /* Numbers where the rules chose. */
-static char *settings_known(const char *text, const json_t *metrics, int64_t *ret_rank, struct refusal *refusal)
+static char *settings_known(const char *text, const json_t *metrics, int64_t rank_auto, int64_t *ret_rank, struct refusal *refusal)
 {
     struct job_settings settings;
     json_t *json;
@@ -88,7 +103,7 @@ static char *settings_known(const char *text, const json_t *metrics, int64_t *re
     if (settings.batch == 0)
         settings.batch = (int64_t)json_integer_value(json_object_get(metrics, "batch"));
     if (settings.rank == 0)
-        settings.rank = RANK_AUTO;
+        settings.rank = rank_auto;
     if (!(settings.rate_multiplier > 0))
         settings.rate_multiplier = 1;
     *ret_rank = settings.rank;
@@ -111,7 +126,7 @@ static bool size_it(struct driver *driver, const struct work *work, const struct
     int64_t rank = 0;
 
     if (good) {
-        settings = settings_known(job.settings, metrics, &rank, &refusal);
+        settings = settings_known(job.settings, metrics, rank_auto(driver, &job), &rank, &refusal);
         good = settings != NULL && frame->body.result.tokens <= INT64_MAX &&
                job_need(driver, base_index(driver, job.base), (int64_t)frame->body.result.tokens, rank, &need, &refusal) == STATUS_OK;
     }
@@ -153,9 +168,29 @@ static void rejected(struct driver *driver, struct work *work, const struct wire
     driver_log(driver, "driver: act=fail job=%s code=%s", work->subject, rejection.reason);
 }
 
+/* What no other validator would be spared fails the job; the rest is counted when it ends. */
+static void failed(struct driver *driver, struct work *work, const struct wire_frame *frame)
+{
+    const char *code = fault_code(frame->body.failed.code);
+    struct rejection rejection = {.driver = driver, .tenant = work->tenant, .job = work->subject, .reason = code, .work = work,
+                                  .seq = frame->header.seq};
+    struct refusal refusal = {{0}};
+    char words[REFUSAL_MAX];
+
+    if (code == NULL || fault_may_pass(frame->body.failed.code))
+        return;
+    fault_words(driver, work, &frame->body.failed, words);
+    rejection.words = words;
+    work->is_done = driver_act(driver, reject, &rejection, &refusal) == STATUS_OK;
+    driver_log(driver, "driver: act=fail job=%s code=%s", work->subject, code);
+}
+
 void check_heard(struct driver *driver, struct work *work, const struct wire_frame *frame)
 {
     json_t *metrics;
+
+    if (frame->header.kind == WIRE_FAILED)
+        failed(driver, work, frame);
 
     if (frame->header.kind != WIRE_RESULT)
         return;

@@ -185,6 +185,17 @@ static void read_letter(struct driver *driver, const struct letter *letter)
 
 /* --- the thread ------------------------------------------------------------------------------------------------------------- */
 
+/* What could not be lent when it was due: a trainer may wait for it. */
+static void give_room(struct driver *driver)
+{
+    for (uint32_t i = 0; i < WORKS_MAX; i++) {
+        struct work *work = &driver->works[i];
+
+        if (work->used && work->is_running && !work->is_ending && !work->is_done)
+            (void)attempt_room(driver, work, UINT32_MAX);
+    }
+}
+
 static void end_late_ones(struct driver *driver, int64_t now_ns)
 {
     for (uint32_t i = 0; i < WORKS_MAX; i++) {
@@ -225,6 +236,7 @@ static void *run(void *context)
             look_at_ns = now_ns + LOOK_MS * NS_PER_MS;
             files_look(driver);
             jobs_look(driver);
+            give_room(driver);
         }
         end_late_ones(driver, now_ns);
         fleet_due(driver, now_ns);

@@ -40,8 +40,9 @@ void driver_file_changed(struct driver *driver, const char *tenant, const char *
 void driver_job_changed(struct driver *driver, const char *tenant, const char *job);
 void driver_tenant_changed(struct driver *driver, const char *tenant);
 
-/* Codes of the events that it adds to a job: validated, started, metrics, checkpoint, requeued, crashed, paused, cancelled, model_created,
- * succeeded, failed; and for why a job failed or an attempt did, the row's reason or a fault's code (link/fault.h) with sealed words. */
+/* Codes of the events that it adds to a job: validated, started, metrics, checkpoint, requeued, crashed, model_created, succeeded; and why a
+ * job failed, or an attempt did: the row's reason or a fault's code (link/fault.h), with sealed words. The last event of a job that has
+ * failed is its error. */
 
 /* Beside the row; false: nothing is known (any more). */
 struct driver_job {

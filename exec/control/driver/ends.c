@@ -27,24 +27,25 @@ static enum status move_job(struct metadata *metadata, struct ending *ending, co
     const bool again = crashed && job->crash_step == ending->crash_step && job->crashes >= 1;
     struct meta_job_move move = {.tenant = ending->tenant, .id = ending->job, .from = from, .attempt = job->attempt, .to = META_JOB_QUEUED,
                                  .target = META_JOB_NO_TARGET, .crash_step = crashed ? ending->crash_step : META_NONE, .gpu_ms = ending->gpu_ms};
-    struct said said = {.code = crashed ? "crashed" : "requeued", .level = crashed ? "warn" : "info"};
+    const bool hopeless = crashed && ending->fault != 0 && !fault_may_pass(ending->fault); /* it said so itself, in words */
+    struct said said = {.code = crashed ? "crashed" : "requeued", .level = again ? "error" : crashed ? "warn" : "info"};
+    bool is_said = hopeless;
     enum status status;
 
     if (from == META_JOB_STOPPING)
         move.to = meta_job_state_parse(job->target);
     if (move.to == META_JOB_PAUSED || move.to == META_JOB_CANCELLED)
-        said.code = meta_job_state_text(move.to);
-    if (again || (crashed && ending->fault != 0 && !fault_may_pass(ending->fault))) {
+        is_said = true; /* when it was asked for */
+    if (again || hopeless) {
         move.to = META_JOB_FAILED;
         move.reason = ending->fault != 0 && fault_code(ending->fault) != NULL ? fault_code(ending->fault) : "crashed";
-        said = (struct said){.code = "failed", .level = "error"};
     }
     ending->to = move.to;
     ending->done_ns = job->done_ns;
     status = meta_job_move(metadata, &move, driver_now_ms(), NULL, refusal);
     if (status == STATUS_OK && (move.to == META_JOB_FAILED || move.to == META_JOB_CANCELLED))
         status = meta_checkpoint_prune(metadata, ending->tenant, ending->job, INT64_MAX, refusal);
-    return status == STATUS_OK ? event_add(ending->driver, metadata, ending->tenant, ending->job, &said, refusal) : status;
+    return status == STATUS_OK && !is_said ? event_add(ending->driver, metadata, ending->tenant, ending->job, &said, refusal) : status;
 }
 
 static bool is_attempted(enum meta_job_state state)

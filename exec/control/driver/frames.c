@@ -87,6 +87,7 @@ static void progress(struct driver *driver, struct work *work, const struct core
     pthread_mutex_lock(&driver->views_lock);
     work->step = (int64_t)min_u64(said->step, INT64_MAX / 2);
     work->steps = (int64_t)min_u64(said->steps, INT64_MAX / 2);
+    work->tokens = (int64_t)min_u64(said->tokens, INT64_MAX / 2);
     work->finish_at_ms = finish_of(work, heard, now_ms);
     pthread_mutex_unlock(&driver->views_lock);
     if (json_is_object(metrics) && json_object_size(metrics) > 0 && (now_ms - work->told_at_ms >= METRICS_EVERY_MS || work->step == work->steps)) {
@@ -102,7 +103,8 @@ static enum status add_failure(struct metadata *metadata, void *context, struct 
 {
     const struct frame_act *act = context;
     const char *code = fault_code(act->work->fault);
-    const struct said said = {.code = code != NULL ? code : "unknown_fault", .level = "warn", .metrics = act->known, .words = act->words};
+    const struct said said = {.code = code != NULL ? code : "unknown_fault", .level = fault_may_pass(act->work->fault) ? "warn" : "error", .metrics = act->known,
+                              .words = act->words};
     enum status status = event_add(act->driver, metadata, act->work->tenant, act->work->subject, &said, refusal);
 
     return status == STATUS_OK ? work_ack(metadata, act->work, act->frame->header.seq, refusal) : status;
@@ -122,7 +124,7 @@ static void cut_words(char *words)
 }
 
 /* The words are under the key of the first grant, which is the training file's. */
-static void open_words(struct driver *driver, const struct work *work, const struct wire_failed *said, char ret_words[REFUSAL_MAX])
+void fault_words(struct driver *driver, const struct work *work, const struct wire_failed *said, char ret_words[REFUSAL_MAX])
 {
     uint8_t *key = secret_alloc(KEY_BYTES);
     struct meta_results results = {0};
@@ -151,7 +153,7 @@ static void failed(struct driver *driver, struct work *work, const struct core_h
 
     work->failed_step = (int64_t)min_u64(said->step, INT64_MAX / 2);
     work->fault = said->code;
-    open_words(driver, work, said, words);
+    fault_words(driver, work, said, words);
     snprintf(known, sizeof(known), "{\"step\":%lld}", (long long)work->failed_step);
     act.known = known;
     act.words = words;

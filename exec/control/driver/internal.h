@@ -103,6 +103,8 @@ struct work {
     int64_t kill_at_ns;    /* CLOCK_MONOTONIC; NEVER_NS */
     int64_t told_at_ms;    /* of its last event with metrics */
     int64_t first_step, step, steps;
+    int64_t tokens_before; /* trained by the attempts that this one goes on from */
+    int64_t tokens;        /* by this one */
     int64_t finish_at_ms;  /* an estimate; META_NONE */
     int64_t failed_step;   /* that FAILED named; META_NONE */
     uint32_t fault;        /* its code */
@@ -270,6 +272,8 @@ struct frame_act {
 struct meta_job_move frame_move(const struct frame_act *act, enum meta_job_state from, enum meta_job_state to);
 /* With step and total_steps; free() it. */
 char *metrics_text(const json_t *metrics, const struct work *work);
+/* What FAILED says of a job's worker, opened. */
+void fault_words(struct driver *driver, const struct work *work, const struct wire_failed *said, char ret_words[REFUSAL_MAX]);
 void checkpoint_heard(struct driver *driver, struct work *work, const struct core_heard *heard);
 void result_heard(struct driver *driver, struct work *work, const struct core_heard *heard);
 /* A worker is gone. */

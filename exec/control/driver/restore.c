@@ -122,6 +122,7 @@ static void job_worker(struct driver *driver, const struct meta_worker *row, con
     }
     work = adopt(driver, launch, row, job->tenant);
     work->of_job = true;
+    work->tokens_before = max_i64(job->trained_tokens, 0);
     work->is_running = work->is_trainer && job->attempt == row->attempt && (state == META_JOB_RUNNING || state == META_JOB_STOPPING);
     if (!work->is_running)
         end_adopted(driver, work); /* it was never told what to do, or that may be lost */

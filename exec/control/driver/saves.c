@@ -89,7 +89,7 @@ static enum status keep_state(struct metadata *metadata, const struct frame_act 
     if (status == STATUS_OK)
         status = meta_checkpoint_prune(metadata, work->tenant, work->subject, step, refusal);
     return status == STATUS_OK ? meta_job_progress(metadata, work->tenant, work->subject, work->attempt, act->done_ns,
-                                                   act->job.trained_tokens == META_NONE ? 0 : act->job.trained_tokens, refusal)
+                                                   work->tokens_before + work->tokens, refusal)
                                : status;
 }
 
@@ -242,7 +242,7 @@ static enum status keep_result(struct metadata *metadata, void *context, struct 
         status = refuse(refusal, STATUS_CONFLICT, "this attempt is over");
     if (status == STATUS_OK)
         status = meta_job_progress(metadata, work->tenant, work->subject, work->attempt, act->job.size_ns,
-                                   (int64_t)min_u64(result->tokens, INT64_MAX), refusal);
+                                   work->tokens_before + (int64_t)min_u64(result->tokens, INT64_MAX / 2), refusal);
     if (status == STATUS_OK)
         status = succeed(metadata, act, refusal);
     if (status == STATUS_OK)

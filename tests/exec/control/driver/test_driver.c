@@ -1,6 +1,8 @@
 /* The lives of files and jobs: each state that they may be in, each thing that may happen to them there. */
 #include "rig.h"
 
+#include "link/fault.h"
+
 static void file_becomes_processed(void **state)
 {
     struct rig rig;
@@ -241,6 +243,68 @@ static void two_crashes_at_one_step_fail_a_job(void **state)
     event = rig_told(FLEET_EVENT_JOB_ENDED);
     assert_int_equal(event.reason, JOB_FAILED);
     assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+static void say_failed(struct rig *rig, struct played *played, enum fault fault, const char *text)
+{
+    struct wire_failed failed = {.step = 3, .code = (uint32_t)fault};
+    uint8_t sealed[FAULT_SEALED_MAX];
+
+    failed.sealed_count = (uint32_t)fault_seal(played->grants + 64, rig->acme, (const char *)played->grants, text, sealed);
+    failed.sealed = sealed;
+    played_say(played, WIRE_FAILED, &failed);
+    rig_wait_committed(played);
+}
+
+static void fault_that_stays_fails_a_job_at_once(void **state)
+{
+    struct played *trainer;
+    char words[1024] = "";
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    say_failed(&rig, trainer, FAULT_NUMBERS, "the loss of quagga is not finite");
+    played_exits(trainer, 1);
+    rig_wait_job(&rig, "failed");
+    assert_string_equal(rig_job(&rig).reason, "not_finite");
+    assert_true(rig_has_event(&rig, "not_finite", words));
+    assert_string_equal(words, "the loss of quagga is not finite");
+    assert_int_equal(rig_told(FLEET_EVENT_JOB_ENDED).reason, JOB_FAILED);
+    rig_end(&rig);
+}
+
+static void fault_that_may_pass_is_a_crash(void **state)
+{
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    say_failed(&rig, trainer, FAULT_MEMORY, "no room");
+    played_exits(trainer, 1);
+    rig_wait_job(&rig, "queued");
+    assert_int_equal(rig_job(&rig).crash_step, 3);
+    rig_end(&rig);
+}
+
+static void base_that_no_validator_can_use_fails_a_job(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_add_file(&rig, "{}\n", rig.file);
+    played_report(&rig, rig_worker(0), true, "{}");
+    played_exits(rig_worker(0), 0);
+    rig_add_job(&rig, rig.file);
+    say_failed(&rig, rig_worker(1), FAULT_BASE, "its tokenizer is not there");
+    played_exits(rig_worker(1), 1);
+    rig_wait_job(&rig, "failed");
+    assert_string_equal(rig_job(&rig).reason, "base_unusable");
     rig_end(&rig);
 }
 
@@ -516,6 +580,9 @@ int main(void)
         cmocka_unit_test(file_in_error_fails_its_job),
         cmocka_unit_test(crash_goes_on_from_the_newest_state),
         cmocka_unit_test(two_crashes_at_one_step_fail_a_job),
+        cmocka_unit_test(fault_that_stays_fails_a_job_at_once),
+        cmocka_unit_test(fault_that_may_pass_is_a_crash),
+        cmocka_unit_test(base_that_no_validator_can_use_fails_a_job),
         cmocka_unit_test(queued_job_is_cancelled),
         cmocka_unit_test(running_job_is_cancelled),
         cmocka_unit_test(paused_job_saves_and_resumes),
