@@ -120,6 +120,7 @@ $(B)/tests/exec/test_hold_processes: | $(if $(NO_EMU),,$(B)/lib/libberth-cuda-em
 # A model server's answers are compared with those of a worker in the same process.
 $(B)/tests/exec/serving/test_serving $(B)/tests/exec/serving/test_stub_server: $(B)/tests/exec/worker/rig.o
 $(B)/tests/exec/serving/test_stub_server: | $(B)/tests/bench/exec/stub_server
+$(B)/tests/exec/serving/test_serving: | $(B)/bin/berth-exec
 
 # Kernels under the emulation; nvcc lets types alias.
 EMU_CXXFLAGS := -std=c++20 -fPIC -fno-strict-aliasing -Wall -Wextra -Werror -g -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)

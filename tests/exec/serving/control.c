@@ -91,8 +91,9 @@ void control_begin(struct control *control, void (*change)(struct serving_config
     await_inventory(control);
 }
 
-void control_begin_program(struct control *control, const char *program, const char *argument)
+void control_begin_program(struct control *control, const char *const *arguments)
 {
+    char *const nothing[] = {NULL};
     int socket;
 
     begin(control, &socket);
@@ -100,7 +101,7 @@ void control_begin_program(struct control *control, const char *program, const c
     assert_true(control->process >= 0);
     if (control->process == 0) {
         if (socket == KEEPER_SOCKET ? fcntl(socket, F_SETFD, 0) == 0 : dup2(socket, KEEPER_SOCKET) == KEEPER_SOCKET)
-            execl(program, program, argument, NULL);
+            execve(arguments[0], (char *const *)(uintptr_t)arguments, nothing);
         _exit(127);
     }
     close(socket);

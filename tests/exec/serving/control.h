@@ -52,8 +52,8 @@ struct control {
 
 /* A tiny base; `change` may be NULL. Up to its first INVENTORY. */
 void control_begin(struct control *control, void (*change)(struct serving_config *config));
-/* The same for a program, which finds its socket as descriptor 3; `argument` may be NULL. */
-void control_begin_program(struct control *control, const char *program, const char *argument);
+/* The same for a program, which finds its socket as descriptor 3, as the keeper starts one; `arguments` begin with its path. */
+void control_begin_program(struct control *control, const char *const *arguments);
 void control_end(struct control *control);
 /* A new one, of the next epoch, in place of one that was killed: up to the INVENTORY. */
 void control_again(struct control *control);

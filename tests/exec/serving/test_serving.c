@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "control/core/core.h"
+#include "exec/processes.h"
 
 enum { PROMPT = 20 };
 
@@ -404,6 +405,28 @@ static void without_a_control_plane_the_base_is_held_for_a_while(void **context)
     control_end(&control);
 }
 
+/* Hardened, with an empty environment, and nothing open but its socket. */
+static void the_program_itself_serves(void **context)
+{
+    static struct control control;
+    const char *const arguments[] = {berth_exec(), "worker", "server", "--device", "cpu", "--mode", "exact", "--threads", "1", NULL};
+    struct object object;
+    struct heard *heard;
+
+    (void)context;
+    control_begin_program(&control, arguments);
+    place_adapter(&control.place, "one", 8, 7);
+    object_make(&control, "one", "acme", &object);
+    control_load(&control, &object);
+    heard = control_answer(&control, &(struct wanted){.object = &object, .prompt_tokens = PROMPT, .seed = 3, .max_tokens = 30});
+    expect(&control, "one", 3, 30, heard);
+    control_say(&control, WIRE_DRAIN, &(struct wire_drain){.deadline_ms = UINT32_MAX}, NULL, 0);
+    control_turn(&control, 10);
+    assert_int_equal(control_join(&control), STATUS_OK);
+    object_end(&object);
+    control_end(&control);
+}
+
 static void many(struct serving_config *config)
 {
     config->worker.adapters_max = 5000;
@@ -465,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_drain_finishes_and_ends),
         cmocka_unit_test(a_drain_has_a_deadline),
         cmocka_unit_test(without_a_control_plane_the_base_is_held_for_a_while),
+        cmocka_unit_test(the_program_itself_serves),
         cmocka_unit_test(five_thousand_adapters_are_registered_at_once),
     };
 

@@ -26,7 +26,7 @@ static void answers_at_once_within_credit(void **context)
     struct heard *heard;
 
     (void)context;
-    control_begin_program(&control, stub(), NULL);
+    control_begin_program(&control, (const char *const[]){stub(), NULL});
     heard = control_answer(&control, &(struct wanted){.prompt_tokens = 20, .max_tokens = 28});
     assert_string_equal(heard->text, "abcdefghijklmnopqrstuvwxyzab");
     assert_int_equal(heard->reply.count, 28);
@@ -49,7 +49,7 @@ static void answers_at_a_rate_until_aborted_forgotten_or_drained(void **context)
     struct heard *two;
 
     (void)context;
-    control_begin_program(&control, stub(), "100");
+    control_begin_program(&control, (const char *const[]){stub(), "100", NULL});
     one = heard_of(&control, control_ask(&control, &(struct wanted){.prompt_tokens = 20, .max_tokens = 100000}));
     two = heard_of(&control, control_ask(&control, &(struct wanted){.prompt_tokens = 20, .max_tokens = 100000}));
     control_until(&control, one->reply.count >= 3);
@@ -76,7 +76,7 @@ static void takes_any_adapter(void **context)
     struct object object;
 
     (void)context;
-    control_begin_program(&control, stub(), NULL);
+    control_begin_program(&control, (const char *const[]){stub(), NULL});
     place_adapter(&control.place, "one", 8, 7);
     object_make(&control, "one", "acme", &object);
     object.secret[0] ^= 1;
