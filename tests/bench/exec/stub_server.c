@@ -231,12 +231,15 @@ int main(int argc, char **argv)
     const long tokens_per_s = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
     struct stub stub = {.token_ns = tokens_per_s > 0 ? NS_PER_S / tokens_per_s : 0};
     struct refusal refusal = {""};
+    int code = 1;
 
     stub.streams = calloc(STREAMS_MAX, sizeof(struct stream));
     check(stub.streams != NULL);
-    if (link_open(&config, &stub.link, &refusal) != STATUS_OK) {
+    if (link_open(&config, &stub.link, &refusal) == STATUS_OK)
+        code = run(&stub);
+    else
         fprintf(stderr, "stub_server: %s\n", refusal.text);
-        return 1;
-    }
-    return run(&stub);
+    link_close(stub.link);
+    free(stub.streams);
+    return code;
 }
