@@ -178,24 +178,44 @@ static void grow(struct fleet_told *told)
     told->max = max;
 }
 
+static void keep(struct fleet_told *told, const struct fleet_event *event)
+{
+    if (told->count == told->max)
+        grow(told);
+    told->events[(told->first + told->count++) % told->max] = *event;
+}
+
+static struct fleet_event take(struct fleet_told *told)
+{
+    const struct fleet_event event = told->events[told->first];
+
+    told->first = (told->first + 1) % told->max;
+    told->count--;
+    return event;
+}
+
 void host_tell(struct core *core, const struct fleet_event *event)
 {
     struct fleet_told *told = &core->told;
 
-    if (told->count == told->max)
-        grow(told);
-    told->events[(told->first + told->count++) % told->max] = *event;
+    keep(told, event);
     if (told->delivering)
         return;
     told->delivering = true;
     while (told->count > 0) {
-        struct fleet_event next = told->events[told->first];
+        struct fleet_event next = take(told);
 
-        told->first = (told->first + 1) % told->max;
-        told->count--;
         deliver(core, &next);
     }
     told->delivering = false;
+}
+
+void host_told(struct core *core, const struct fleet_event *event)
+{
+    if (core->is_running)
+        host_tell(core, event);
+    else
+        keep(&core->held, event);
 }
 
 /* With more to say than one step holds, it asks for the same instant again. */
@@ -229,6 +249,7 @@ void host_close(struct core *core)
     if (core->journal != NULL && fclose(core->journal) != 0)
         core_log(core, "act=journal-ended errno=%d", errno);
     free(core->told.events);
+    free(core->held.events);
     free(core->fleet_memory);
 }
 
@@ -281,12 +302,18 @@ void host_begin(struct core *core)
         tell_base(core, i);
 }
 
+/* Servers first: those that were found stand where they stood, and a job that waits must not be placed there before. */
 void host_restored(struct core *core)
 {
     for (uint32_t i = 0; i < core->config.bases_count; i++)
         tell_scale(core, i);
     host_tick(core); /* what is owed at once is said now */
     servers_settle(core);
+    while (core->held.count > 0) {
+        const struct fleet_event event = take(&core->held);
+
+        host_tell(core, &event);
+    }
     requests_ask_again(core, NONE_INDEX);
 }
 

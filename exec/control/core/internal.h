@@ -178,6 +178,8 @@ enum status host_open(struct core *core, struct refusal *refusal);
 void host_close(struct core *core);
 void host_begin(struct core *core);
 void host_tell(struct core *core, const struct fleet_event *event);
+/* By the driver: until all that is restored was told, it waits. */
+void host_told(struct core *core, const struct fleet_event *event);
 void host_tick(struct core *core);
 struct fleet_event host_event(enum fleet_event_kind kind);
 void host_restored(struct core *core);
@@ -386,6 +388,7 @@ struct core {
     struct fleet_host fleet_host;
     struct fleet_commands commands;
     struct fleet_told told;
+    struct fleet_told held;  /* of the driver's, until it runs */
     uint64_t fleet_seq;
     int64_t fleet_wakeup_at_ns;
     FILE *journal;

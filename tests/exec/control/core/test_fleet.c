@@ -82,6 +82,36 @@ static void a_job_is_placed_beside_the_servers(void **state)
     rig_end(&rig);
 }
 
+/* Two control planes later a job that waits is placed where no server stands, and not before all was told. */
+static void a_job_that_waits_takes_no_servers_place(void **state)
+{
+    const job_id job = job_id_make(1, 0);
+    uint64_t servers[3];
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig.config.devices = 4;
+    rig_up(&rig);
+    for (uint32_t i = 0; i < 3; i++)
+        servers[i] = rig_server(&rig, i / 2, i % 2)->launch.worker;
+    for (uint32_t life = 0; life < 2; life++) {
+        rig_core_gone(&rig);
+        rig_open(&rig);
+        tell_job(&rig, job);
+        UNTIL(&rig, rig.seen.of[CORE_HEARD_LISTED] == life + 2);
+        rig_turn_for(&rig, 20);
+        assert_int_equal(rig.seen.commands_count, life);
+        OK(&rig, core_restored(rig.core));
+        UNTIL(&rig, rig.seen.commands_count == life + 1);
+        assert_int_equal(rig.seen.commands[life].kind, FLEET_COMMAND_JOB_PLACE);
+        UNTIL(&rig, core_counts(rig.core).servers_up == 3);
+        for (uint32_t i = 0; i < 3; i++)
+            assert_true(rig_worker(&rig, servers[i]) != NULL && !rig_worker(&rig, servers[i])->has_exited);
+    }
+    rig_end(&rig);
+}
+
 /* A server on such a device drains in time, or is ended; it comes back with the device. */
 static void servers_leave_devices_that_are_taken_back(void **state)
 {
@@ -165,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_placed_beside_the_servers),
+        cmocka_unit_test(a_job_that_waits_takes_no_servers_place),
         cmocka_unit_test(servers_leave_devices_that_are_taken_back),
         cmocka_unit_test(a_journal_tells_it_all_again),
     };
