@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
+#include "control/api/chat.h"
 #include "control/api/jobs.h"
 #include "control/metadata/model.h"
 
@@ -11,6 +12,7 @@
 #define THREADS 8
 /* What frames a file of the largest size. */
 #define MULTIPART_EXTRA (UINT64_C(64) << 10)
+#define CHAT_BODY_BYTES_MAX (UINT64_C(16) << 20)
 #define JOB_BODY_BYTES_MAX (UINT64_C(256) << 10)
 
 static const char *const headers[] = {"idempotency-key", "x-stainless-retry-count"};
@@ -95,13 +97,18 @@ static void add(struct api *api, enum http_method method, const char *pattern, a
                                                            .handle = api_handle, .context = endpoint};
 }
 
+static void add_with_body(struct api *api, const char *pattern, api_serve *serve, bool for_inference, uint64_t bytes_max)
+{
+    struct http_route *route = &api->routes[api->routes_count];
+
+    add(api, HTTP_POST, pattern, serve, for_inference);
+    route->flags |= HTTP_NEEDS_BODY;
+    route->body_bytes_max = bytes_max;
+}
+
 static void add_jobs(struct api *api)
 {
-    const uint32_t create = api->routes_count;
-
-    add(api, HTTP_POST, "/v1/fine_tuning/jobs", job_create, false);
-    api->routes[create].flags |= HTTP_NEEDS_BODY;
-    api->routes[create].body_bytes_max = JOB_BODY_BYTES_MAX;
+    add_with_body(api, "/v1/fine_tuning/jobs", job_create, false, JOB_BODY_BYTES_MAX);
     add(api, HTTP_GET, "/v1/fine_tuning/jobs", job_list, false);
     add(api, HTTP_GET, "/v1/fine_tuning/jobs/{id}", job_get, false);
     add(api, HTTP_POST, "/v1/fine_tuning/jobs/{id}/cancel", job_cancel, false);
@@ -119,6 +126,10 @@ static void add_routes(struct api *api)
     add(api, HTTP_GET, "/v1/models", models_list, true);
     add(api, HTTP_GET, "/v1/models/{id}", models_get, true);
     add(api, HTTP_DELETE, "/v1/models/{id}", models_delete, false);
+    if (api->config.core != NULL) {
+        add_with_body(api, "/v1/chat/completions", chat_create, true, CHAT_BODY_BYTES_MAX);
+        add_with_body(api, "/v1/completions", completion_create, true, CHAT_BODY_BYTES_MAX);
+    }
     add_jobs(api);
     add(api, HTTP_GET, "/v1/files", files_list, false);
     add(api, HTTP_GET, "/v1/files/{id}", files_get, false);

@@ -8,6 +8,7 @@
 #include "control/http/http.h"
 #include "control/metadata/writer.h"
 #include "crypto/vault.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "store/store.h"
 
 /* Of one file. */
@@ -27,6 +28,10 @@ struct api_config {
     struct vault *vault;
     struct store *store;
     struct driver *driver;        /* NULL: files and jobs wait for one */
+    struct core *core;            /* NULL: no model answers */
+    const struct core_base *bases; /* the core's, by its index */
+    const struct tokenizer *const *tokenizers; /* [bases_count] */
+    uint32_t bases_count;
     void (*log)(void *context, const char *line); /* as http_config.log, and for what failed here */
     void *log_context;
 };

@@ -127,12 +127,22 @@ static bool find_tenant(struct call *call, struct metadata *metadata, struct fau
     return fault->status == 0;
 }
 
-static void add_number(struct http_request *request, const char *name, uint64_t value, const char *unit)
+void call_limit_headers(struct http_request *request, const char *kind, const struct limits_state *state)
 {
-    char text[32];
+    const struct {
+        const char *name;
+        unsigned long long value;
+        const char *unit;
+    } headers[] = {{"limit", state->limit, ""}, {"remaining", state->remaining, ""}, {"reset", state->reset_ms, "ms"}};
 
-    snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value, unit);
-    http_add_header(request, name, text);
+    for (size_t i = 0; i < ARRAY_COUNT(headers); i++) {
+        char name[64];
+        char text[32];
+
+        snprintf(name, sizeof(name), "x-ratelimit-%s-%s", headers[i].name, kind);
+        snprintf(text, sizeof(text), "%llu%s", headers[i].value, headers[i].unit);
+        http_add_header(request, name, text);
+    }
 }
 
 /* One request of what the tenant may send in a minute. */
@@ -141,9 +151,7 @@ static bool take_request(struct call *call, struct fault *fault)
     struct limits_state state;
     const bool taken = limits_take(call->api->limits, call->caller.tenant, LIMITS_REQUESTS, call->tenant.requests_per_min, 1, api_now_ms(), &state);
 
-    add_number(call->request, "x-ratelimit-limit-requests", state.limit, "");
-    add_number(call->request, "x-ratelimit-remaining-requests", state.remaining, "");
-    add_number(call->request, "x-ratelimit-reset-requests", state.reset_ms, "ms");
+    call_limit_headers(call->request, "requests", &state);
     if (taken)
         return true;
     fault_set(fault, 429, "rate_limit_exceeded", NULL, "more than %llu requests a minute: this is your organization's limit",

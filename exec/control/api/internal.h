@@ -76,6 +76,8 @@ void fault_answer(struct http_request *request, const struct fault *fault);
 /* Who it is, and whether this is for its role. */
 bool caller_find(struct api *api, struct metadata *metadata, const char *key, bool for_inference, struct meta_caller *ret_caller,
                  struct fault *fault);
+/* x-ratelimit-{limit,remaining,reset}-KIND */
+void call_limit_headers(struct http_request *request, const char *kind, const struct limits_state *state);
 /* http_handler: to the pool. `context` is an endpoint. */
 void api_handle(void *context, struct http_request *request);
 /* A place among what runs at once; false: `fault` says 429. */
@@ -85,6 +87,10 @@ uint32_t transfers_open(struct api *api);
 
 /* --- models.c ---- */
 api_serve models_list;
+struct meta_model;
+/* Only what was found deployable, by whatever name it is called. */
+bool model_may_answer(const struct meta_model *model);
+void fault_no_model(struct fault *fault);
 api_serve models_get;
 api_serve models_delete;
 
