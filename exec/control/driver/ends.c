@@ -14,6 +14,7 @@ struct ending {
     int64_t attempt;     /* 0: whichever the row has */
     int64_t crash_step;  /* META_NONE: no crash */
     uint32_t fault;      /* that it named; 0 */
+    bool is_refused;     /* its result, for good */
     int64_t gpu_ms;
     bool is_done;        /* its job was moved when its result came */
     enum meta_job_state to;
@@ -28,7 +29,8 @@ static enum status move_job(struct metadata *metadata, struct ending *ending, co
     struct meta_job_move move = {.tenant = ending->tenant, .id = ending->job, .from = from, .attempt = job->attempt, .to = META_JOB_QUEUED,
                                  .target = META_JOB_NO_TARGET, .crash_step = crashed ? ending->crash_step : META_NONE, .gpu_ms = ending->gpu_ms};
     const bool hopeless = crashed && ending->fault != 0 && !fault_may_pass(ending->fault); /* it said so itself, in words */
-    struct said said = {.code = crashed ? "crashed" : "requeued", .level = again ? "error" : crashed ? "warn" : "info"};
+    const bool refused = ending->is_refused && from != META_JOB_STOPPING;
+    struct said said = {.code = refused ? "result_refused" : crashed ? "crashed" : "requeued", .level = again || refused ? "error" : crashed ? "warn" : "info"};
     bool is_said = hopeless;
     enum status status;
 
@@ -36,9 +38,9 @@ static enum status move_job(struct metadata *metadata, struct ending *ending, co
         move.to = meta_job_state_parse(job->target);
     if (move.to == META_JOB_PAUSED || move.to == META_JOB_CANCELLED)
         is_said = true; /* when it was asked for */
-    if (again || hopeless) {
+    if (again || hopeless || refused) {
         move.to = META_JOB_FAILED;
-        move.reason = ending->fault != 0 && fault_code(ending->fault) != NULL ? fault_code(ending->fault) : "crashed";
+        move.reason = refused ? "result_refused" : fault_code(ending->fault) != NULL ? fault_code(ending->fault) : "crashed";
     }
     ending->to = move.to;
     ending->done_ns = job->done_ns;
@@ -126,7 +128,7 @@ static bool end_trainer(struct driver *driver, struct work *work, const struct c
     struct told_job *told = told_find(driver, work->subject);
     struct ending ending = {.driver = driver, .tenant = work->tenant, .job = work->subject, .worker = work->id, .how = how,
                             .attempt = work->attempt, .crash_step = META_NONE, .gpu_ms = gpu_ms_of(work, heard->at_ns),
-                            .fault = work->fault, .is_done = work->is_done};
+                            .fault = work->fault, .is_refused = work->is_refused, .is_done = work->is_done};
     struct refusal refusal = {{0}};
     enum status status;
 

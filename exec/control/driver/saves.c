@@ -316,6 +316,7 @@ void result_heard(struct driver *driver, struct work *work, const struct core_he
     }
     driver_log(driver, "driver: act=result job=%s attempt=%lld step=%llu code=%d", work->subject, (long long)work->attempt,
                (unsigned long long)said->step, (int)status);
+    work->is_refused = status == STATUS_INVALID;
     if (status == STATUS_OK) {
         work->is_done = true;
         if (act.table != NULL)

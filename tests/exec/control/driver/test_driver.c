@@ -431,6 +431,25 @@ static void result_that_came_first_counts(void **state)
     rig_end(&rig);
 }
 
+static void result_that_is_refused_for_good_fails_a_job(void **state)
+{
+    struct played *trainer;
+    struct refusal refusal;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    assert_int_equal(meta_tenant_move(rig.metadata, rig.acme, "active", "suspended", &refusal), STATUS_OK);
+    played_result(&rig, trainer, 10);
+    assert_string_equal(rig_job(&rig).state, "running");
+    played_exits(trainer, 0);
+    rig_wait_job(&rig, "failed");
+    assert_string_equal(rig_job(&rig).reason, "result_refused");
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
 static void restart_finds_what_was_queued(void **state)
 {
     struct rig rig;
@@ -521,6 +540,68 @@ static void restart_validates_anew(void **state)
     rig_end(&rig);
 }
 
+static void restart_while_pausing_still_pauses(void **state)
+{
+    struct played *trainer;
+    struct rig rig;
+    uint32_t asked;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    rig_wait_asked(trainer, 1);
+    ask(&rig, META_JOB_RUNNING, META_JOB_STOPPING, META_JOB_PAUSED);
+    rig_wait_asked(trainer, 2);
+    rig_restart(&rig);
+    asked = trainer->asked;
+    assert_int_equal(asked, 3); /* what it was asked may be lost */
+    played_state(&rig, trainer, 3);
+    played_exits(trainer, 0);
+    rig_wait_job(&rig, "paused");
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+static void restart_while_cancelling_needs_no_worker(void **state)
+{
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    ask(&rig, META_JOB_RUNNING, META_JOB_STOPPING, META_JOB_CANCELLED);
+    rig_wait_ended(trainer);
+    trainer->forgotten = true;
+    rig_restart(&rig);
+    rig_wait_job(&rig, "cancelled");
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
+/* It was committed, and the worker not told so. */
+static void result_said_again_after_a_restart_is_one_result(void **state)
+{
+    struct meta_model models[8];
+    struct wire_result again = {.step = 10};
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    rig_restart(&rig);
+    trainer->seq--;
+    played_say(trainer, WIRE_RESULT, &again);
+    rig_wait_committed(trainer);
+    played_exits(trainer, 0);
+    assert_int_equal(rig_models(&rig, models), 1);
+    assert_string_equal(rig_job(&rig).state, "succeeded");
+    rig_end(&rig);
+}
+
 static void frame_of_an_attempt_that_is_over_is_dropped(void **state)
 {
     struct wire_checkpoint late = {.step = 9};
@@ -588,11 +669,15 @@ int main(void)
         cmocka_unit_test(paused_job_saves_and_resumes),
         cmocka_unit_test(notice_makes_a_job_yield),
         cmocka_unit_test(result_that_came_first_counts),
+        cmocka_unit_test(result_that_is_refused_for_good_fails_a_job),
         cmocka_unit_test(restart_finds_what_was_queued),
         cmocka_unit_test(restart_loses_a_worker_that_is_gone),
         cmocka_unit_test(restart_keeps_what_a_living_worker_wrote),
         cmocka_unit_test(restart_while_starting_begins_anew),
         cmocka_unit_test(restart_validates_anew),
+        cmocka_unit_test(restart_while_pausing_still_pauses),
+        cmocka_unit_test(restart_while_cancelling_needs_no_worker),
+        cmocka_unit_test(result_said_again_after_a_restart_is_one_result),
         cmocka_unit_test(frame_of_an_attempt_that_is_over_is_dropped),
         cmocka_unit_test(fetch_is_answered_as_often_as_it_is_asked),
     };
