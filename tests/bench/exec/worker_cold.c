@@ -1,5 +1,5 @@
-/* What a cold adapter costs: time to the first token of a 512-token prompt, with the adapter on the device (warm), in host memory, and in its
- * files with the page cache emptied of them; and how long the loads take. The three follow each other in every round, so a slow
+/* What a cold adapter costs: time to the first token of a 512-token prompt, with the adapter on the device (warm), in host memory, in its
+ * files with the page cache emptied of them, and in a sealed object likewise; and how long the loads take. They follow each other in every round, so a slow
  * machine is slow for all of them; medians over the rounds.
  *   worker_cold MODEL [NAME]     MODEL has adapters/0000 to 0002, as `berth-exec model random --adapters 3` makes them */
 #include <fcntl.h>
@@ -8,11 +8,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "control/core/core.h"
+#include "crypto/envelope.h"
+#include "engine/lora/peft.h"
 #include "worker/worker.h"
 
 enum { ROUNDS = 5, PROMPT = 512 };
-static const char *const places[] = {"warm", "host", "disk"};
-enum { WARM, HOST, DISK, PLACES };
+static const char *const places[] = {"warm", "host", "disk", "sealed"};
+enum { WARM, HOST, DISK, SEALED, PLACES };
+static char object_names[3][DIGEST_TEXT_MAX]; /* what the sealed ones are called */
 
 static int64_t first_token_ns;
 static bool ended;
@@ -59,7 +63,51 @@ static int64_t ask(struct worker *worker, const char *adapter)
     return first_token_ns;
 }
 
-static struct worker *open_worker(const char *model, uint64_t host_bytes)
+static void must(enum status status, const struct refusal *refusal)
+{
+    if (status == STATUS_OK)
+        return;
+    fprintf(stderr, "worker_cold: %s\n", refusal->text);
+    exit(1);
+}
+
+static const char *file_of(const char *model, int adapter, const char *name, char ret_path[1024])
+{
+    snprintf(ret_path, 1024, "%s/adapters/%04d%s%s", model, adapter, name[0] != '\0' ? "/" : "", name);
+    return ret_path;
+}
+
+/* As a store would keep it, beside the folder's own files. */
+static void seal(struct worker *worker, const char *model, int adapter)
+{
+    static const uint8_t secret[KEY_BYTES] = {1, 2, 3};
+    const struct envelope_label label = {.tenant = "acme", .object = "object", .purpose = "adapter"};
+    struct worker_object object = {.tenant = "acme", .id = "object", .secret = secret};
+    struct refusal refusal = {{0}};
+    struct sealer *sealer;
+    struct peft *peft = NULL;
+    void *bytes = NULL;
+    char path[1024];
+    size_t count = 0;
+
+    must(peft_open(file_of(model, adapter, "", path), &worker_model(worker)->config, 16, &peft, &refusal), &refusal);
+    must(peft_write_bytes(&(struct peft_write){.source = &peft->source, .dims = &worker_model(worker)->config.dims, .alpha = peft->alpha_stated,
+                                               .base = "base"},
+                          path, &bytes, &count, &refusal),
+         &refusal);
+    object.file = open(file_of(model, adapter, "sealed", path), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    check(object.file >= 0 && sealer_open(&label, "object", secret, envelope_to_file, &object.file, &sealer) == STATUS_OK);
+    check(sealer_put(sealer, bytes, count) == STATUS_OK && sealer_finish(sealer) == STATUS_OK);
+    sealer_close(sealer);
+    object.rank = (uint32_t)peft->rank_stated;
+    core_adapter_key("acme", digest_text(peft->digest, object_names[adapter]), object.key);
+    digest_text(object.key, object_names[adapter]);
+    must(worker_object_add(worker, &object, &refusal), &refusal);
+    peft_close(peft);
+    free(bytes);
+}
+
+static struct worker *open_worker(const char *model, uint64_t host_bytes, bool is_sealed)
 {
     struct worker_config config;
     struct refusal refusal = {{0}};
@@ -72,32 +120,27 @@ static struct worker *open_worker(const char *model, uint64_t host_bytes)
     config.rank_max = 16;
     config.host_bytes = host_bytes;
     config.positions_max = 1024;
-    if (worker_open(&config, &worker, &refusal) != STATUS_OK) {
-        fprintf(stderr, "worker_cold: %s\n", refusal.text);
-        exit(1);
-    }
+    must(worker_open(&config, &worker, &refusal), &refusal);
     for (int i = 0; i < 3; i++) {
         char name[8];
         char path[1024];
 
         snprintf(name, sizeof(name), "a%d", i);
-        snprintf(path, sizeof(path), "%s/adapters/%04d", model, i);
-        if (worker_adapter_add(worker, name, path, &refusal) != STATUS_OK) {
-            fprintf(stderr, "worker_cold: %s\n", refusal.text);
-            exit(1);
-        }
+        if (is_sealed)
+            seal(worker, model, i);
+        else
+            must(worker_adapter_add(worker, name, file_of(model, i, "", path), &refusal), &refusal);
     }
     return worker;
 }
 
 /* Out of the page cache: clean pages of a file go when asked. */
-static void forget_file(const char *model, int adapter)
+static void forget_file(const char *model, int adapter, const char *name)
 {
     char path[1024];
     int fd;
 
-    snprintf(path, sizeof(path), "%s/adapters/%04d/adapter_model.safetensors", model, adapter);
-    fd = open(path, O_RDONLY);
+    fd = open(file_of(model, adapter, name, path), O_RDONLY);
     if (fd < 0)
         return;
     fdatasync(fd);
@@ -127,23 +170,29 @@ int main(int argc, char **argv)
     static double load_ms[PLACES][ROUNDS];
     struct worker *keeps;
     struct worker *passes;
+    struct worker *opens;
 
     if (argc < 2 || (only != NULL && strcmp(only, "ttft_cold_over_warm") != 0 && strcmp(only, "adapter_load_ms") != 0))
         return argc < 2;
-    keeps = open_worker(argv[1], UINT64_C(1) << 30);
-    passes = open_worker(argv[1], 0); /* keeps nothing in host memory: every load reads the files */
+    keeps = open_worker(argv[1], UINT64_C(1) << 30, false);
+    passes = open_worker(argv[1], 0, false); /* keeps nothing in host memory: every load reads the files */
+    opens = open_worker(argv[1], 0, true);
     ask(keeps, "a0");
     ask(keeps, "a1");
     ask(passes, "a2");
+    ask(opens, object_names[2]);
     for (int round = 0; round < ROUNDS; round++) {
         int64_t ns[PLACES];
 
         ns[HOST] = ask(keeps, "a0"); /* the one slot has a1 */
         load_ms[HOST][round] = (double)worker_state(keeps).load_host_ns / 1e6;
         ns[WARM] = ask(keeps, "a0");
-        forget_file(argv[1], round % 2);
+        forget_file(argv[1], round % 2, "adapter_model.safetensors");
         ns[DISK] = ask(passes, round % 2 == 0 ? "a0" : "a1");
         load_ms[DISK][round] = (double)worker_state(passes).load_store_ns / 1e6;
+        forget_file(argv[1], round % 2, "sealed");
+        ns[SEALED] = ask(opens, object_names[round % 2]);
+        load_ms[SEALED][round] = (double)worker_state(opens).load_store_ns / 1e6;
         (void)ask(keeps, "a1");
         for (int place = 0; place < PLACES; place++) {
             ttft_ms[place][round] = (double)ns[place] / 1e6;
@@ -161,5 +210,6 @@ int main(int argc, char **argv)
     }
     worker_close(keeps);
     worker_close(passes);
+    worker_close(opens);
     return 0;
 }
