@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "crypto/secret.h"
 #include "serving/internal.h"
 
 /* In one frame. */
@@ -157,6 +158,10 @@ static enum status take_object(struct serving *serving, struct hosted *hosted, c
     inbox->descriptors_count = 0; /* the worker's now */
     status = worker_object_add(serving->worker, &object, &refusal);
     explicit_bzero(&grant, sizeof(grant));
+    if (!serving->warned && !secrets_are_locked()) {
+        serving->warned = true;
+        serving_log(serving, "act=keys-not-locked why=RLIMIT_MEMLOCK");
+    }
     if (status != STATUS_OK)
         serving_log(serving, "act=load-refused object=%s why=%s", object.id, refusal.text);
     return status;

@@ -75,6 +75,7 @@ struct serving {
     uint32_t due_count;
     uint32_t inventory_at;       /* hosted[] from here on is still to be told; hosted_max: nothing is */
     bool inventory_due;
+    bool warned;                 /* that keys are not in locked memory */
     int64_t beat_at_ns;          /* of the last that was said here */
     struct wire_beat beat;
     bool is_draining;
