@@ -85,7 +85,7 @@ static void an_exit_is_heard_after_all_frames(void **state)
     rig_kill(&rig, actor);
     for (uint64_t committed = 1; rig.seen.of[CORE_HEARD_FRAME] < 100; committed++) {
         rig_turn_for(&rig, 1);
-        assert_int_equal(rig.seen.of[CORE_HEARD_EXITED], 0);
+        assert_true(rig.seen.of[CORE_HEARD_EXITED] == 0 || rig.seen.of[CORE_HEARD_FRAME] == 100);
         if (rig.seen.of[CORE_HEARD_FRAME] >= committed)
             OK(&rig, core_commit(rig.core, worker, committed));
     }
