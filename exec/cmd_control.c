@@ -22,6 +22,7 @@
     X(tls_cert, "FILE", "PEM; off loopback there is no API without TLS")                                              \
     X(tls_key, "FILE", "PEM; readable by its owner alone")                                                             \
     X(base, "NAME=FOLDER", "a model that tenants may use; as often as there are bases")                                \
+    X(server_program, "COMMAND", "what runs as a model server in place of this program: for measurements of the control plane") \
     X(master_key, "FILE", "the vault's master key (default DIR/master.key, made with the folder)")                     \
     X(master_key_command, "COMMAND", "a shell command that prints it instead")                                          \
     X(under_keeper, NULL, "what the keeper, which this command is, adds for the control plane that it starts")         \
@@ -53,6 +54,26 @@ static struct keeper_program workers[] = {
     [CORE_TRAINER] = {.name = "trainer", .path = SELF, .arguments = trainer_arguments},
     [CORE_VALIDATOR] = {.name = "validator", .path = SELF, .arguments = validator_arguments},
 };
+
+/* "FILE ARGUMENT..."; no shell reads it. */
+static bool take_program(const char *command)
+{
+    static char text[4096];
+    static const char *words[8];
+    size_t count = 0;
+
+    if (strlen(command) >= sizeof(text))
+        return false;
+    strcpy(text, command);
+    for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
+        if (count + 1 == ARRAY_COUNT(words))
+            return false;
+        words[count++] = word;
+    }
+    workers[CORE_SERVER].path = words[0];
+    workers[CORE_SERVER].arguments = words;
+    return count > 0;
+}
 
 static void say(void *context, const char *line)
 {
@@ -204,6 +225,10 @@ int cmd_control(int argc, char **argv)
         case OPTION_listen:
             if (!take_address(&asked, value))
                 return misuse("--listen takes an address as numbers and a port, 127.0.0.1:8080 or [::1]:8080");
+            break;
+        case OPTION_server_program:
+            if (!take_program(value))
+                return misuse("--server-program takes a file and at most six arguments");
             break;
         case OPTION_base:
             if (asked.bases_count == CONTROL_BASES_MAX)
