@@ -1,10 +1,7 @@
 /* Adapters by key, and which server knows which. A server is told LOAD once, when the first request that names the adapter was routed to
  * it and the driver has fetched key and object; what nobody used for longest is unloaded when there are too many. Entries are as many as
  * adapters_max; an entry that changes hands gets a new version, and the old one is retired. */
-#define _DEFAULT_SOURCE /* explicit_bzero */
 #include <sodium.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "control/core/internal.h"
 
@@ -133,7 +130,7 @@ static void leave(struct core *core, struct server *server, uint32_t index)
     server->known[index].state = KNOWN_NOT;
 }
 
-static bool unload(struct core *core, struct server *server, uint32_t index)
+bool adapter_unload(struct core *core, struct server *server, uint32_t index)
 {
     struct worker_link *worker = worker_link_find(core, server->worker);
     struct wire_unload unload = {.generation = server->known[index].generation};
@@ -143,31 +140,6 @@ static bool unload(struct core *core, struct server *server, uint32_t index)
         return false;
     leave(core, server, index);
     return true;
-}
-
-static struct fetch *fetch_of(struct core *core, uint32_t server, uint32_t adapter)
-{
-    for (uint32_t i = 0; i < FETCHES_MAX; i++) {
-        if (core->fetches[i].number != 0 && core->fetches[i].server == server && core->fetches[i].adapter == adapter)
-            return &core->fetches[i];
-    }
-    return NULL;
-}
-
-static void fetch_end(struct fetch *fetch)
-{
-    if (fetch->answered)
-        close(fetch->object);
-    explicit_bzero(fetch, sizeof(*fetch));
-}
-
-/* What was asked of the driver is answered some time; then nobody takes it. */
-static void fetch_leave(struct fetch *fetch)
-{
-    if (fetch->answered)
-        fetch_end(fetch);
-    else
-        fetch->server = NONE_INDEX;
 }
 
 /* False: a server has no room to hear of it now. */
@@ -186,11 +158,11 @@ static bool forget_everywhere(struct core *core, uint32_t index)
             server->known[index].state = KNOWN_NOT;
             break;
         case KNOWN_FETCHED:
-            fetch_leave(fetch_of(core, i, index));
+            adapter_fetch_leave(core, i, index);
             server->known[index].state = KNOWN_NOT;
             break;
         case KNOWN_LOADED:
-            if (!unload(core, server, index))
+            if (!adapter_unload(core, server, index))
                 return false;
             break;
         }
@@ -317,7 +289,7 @@ static void learn(struct core *core, struct server *server, const struct wire_re
     if (known->state == KNOWN_WANTED)
         known_remove(server->known, &server->wanted, index);
     else if (known->state == KNOWN_FETCHED)
-        fetch_leave(fetch_of(core, server->index, index));
+        adapter_fetch_leave(core, server->index, index);
     known->state = KNOWN_LOADED;
     known->generation = resident->generation;
     known_push(server->known, &server->loaded, index);
@@ -348,115 +320,7 @@ void adapter_unloaded(struct core *core, struct server *server, const struct wir
     requests_adapter_failed(core, server, index, STATUS_CORRUPT);
 }
 
-/* --- fetches --------------------------------------------------------------------------------------------------------------------- */
-
-static struct fetch *fetch_numbered(struct core *core, uint64_t number)
-{
-    for (uint32_t i = 0; i < FETCHES_MAX; i++) {
-        if (core->fetches[i].number == number)
-            return &core->fetches[i];
-    }
-    return NULL;
-}
-
-void adapters_fetched(struct core *core, struct call *call)
-{
-    struct fetch *fetch = call->number != 0 ? fetch_numbered(core, call->number) : NULL;
-    struct server *server = fetch != NULL && fetch->server != NONE_INDEX ? &core->servers[fetch->server] : NULL;
-
-    if (call->status == STATUS_OK && server != NULL && !fetch->answered) {
-        fetch->answered = true;
-        fetch->object = call->descriptor;
-        memcpy(fetch->key, call->key, sizeof(fetch->key));
-        explicit_bzero(call->key, sizeof(call->key));
-        return;
-    }
-    explicit_bzero(call->key, sizeof(call->key));
-    if (call->descriptor >= 0)
-        close(call->descriptor);
-    if (fetch == NULL || fetch->answered)
-        return;
-    if (server != NULL) {
-        server->known[fetch->adapter].state = KNOWN_NOT;
-        requests_adapter_failed(core, server, fetch->adapter, call->status);
-    }
-    fetch_end(fetch);
-}
-
-/* Room for one more at a server: what no request names goes, the longest unused first. */
-static bool make_room(struct core *core, struct server *server)
-{
-    uint32_t index = server->loaded.first;
-
-    if (server->loaded.count < core->config.server_adapters_max)
-        return true;
-    while (index != NONE_INDEX && server->known[index].refs > 0)
-        index = server->known[index].next;
-    return index != NONE_INDEX && unload(core, server, index);
-}
-
-static enum status say_load(struct core *core, struct wire *wire, const struct fetch *fetch)
-{
-    const struct adapter *adapter = &core->adapters[fetch->adapter];
-    struct wire_grant grant = {{0}, {0}};
-    uint8_t bytes[WIRE_GRANT_BYTES];
-    struct wire_load load = {.generation = core->generation + 1, .bytes = adapter->info.bytes, .rank = adapter->info.rank,
-                             .grants_count = 1, .grants = bytes, .label_count = (uint32_t)strlen(adapter->info.tenant),
-                             .label = (const uint8_t *)adapter->info.tenant};
-    enum status status;
-
-    memcpy(grant.id, adapter->info.object, strlen(adapter->info.object));
-    memcpy(grant.key, fetch->key, sizeof(grant.key));
-    wire_grant_write(&grant, bytes);
-    memcpy(load.digest, adapter->info.key, sizeof(load.digest));
-    status = wire_say(wire, WIRE_LOAD, &load, 0, &fetch->object, 1);
-    explicit_bzero(&grant, sizeof(grant));
-    explicit_bzero(bytes, sizeof(bytes));
-    return status;
-}
-
-static void load(struct core *core, struct fetch *fetch)
-{
-    struct server *server = &core->servers[fetch->server];
-    struct worker_link *worker = worker_link_find(core, server->worker);
-    const uint32_t index = fetch->adapter;
-
-    if (!server->is_ready || worker->is_over || !make_room(core, server) || say_load(core, worker->wire, fetch) != STATUS_OK)
-        return;
-    core->generation++;
-    core->counts.loads++;
-    server->known[index].state = KNOWN_LOADED;
-    server->known[index].generation = core->generation;
-    known_push(server->known, &server->loaded, index);
-    explicit_bzero(fetch, sizeof(*fetch)); /* the descriptor is the wire's */
-    requests_adapter_there(core, server, index);
-}
-
-static void ask(struct core *core, struct server *server, struct fetch *fetch)
-{
-    const uint32_t index = server->wanted.first;
-
-    known_remove(server->known, &server->wanted, index);
-    server->known[index].state = KNOWN_FETCHED;
-    *fetch = (struct fetch){.number = ++core->fetches_asked, .server = server->index, .adapter = index, .object = -1};
-    driven_heard(core, &(struct core_heard){.kind = CORE_HEARD_FETCH, .fetch = fetch->number, .adapter = &core->adapters[index].info});
-}
-
-void adapters_turn(struct core *core)
-{
-    struct fetch *free_one;
-
-    for (uint32_t i = 0; i < FETCHES_MAX; i++) {
-        if (core->fetches[i].number != 0 && core->fetches[i].answered)
-            load(core, &core->fetches[i]);
-    }
-    for (uint32_t i = 0; i < core->replicas; i++) {
-        struct server *server = &core->servers[i];
-
-        while (server->state != SERVER_NONE && server->wanted.count > 0 && (free_one = fetch_numbered(core, 0)) != NULL)
-            ask(core, server, free_one);
-    }
-}
+/* --- servers that come and go ---------------------------------------------------------------------------------------------------- */
 
 /* What it told of itself before the router knew it. */
 void adapters_server_up(struct core *core, struct server *server)
@@ -477,8 +341,5 @@ void adapters_forget_server(struct core *core, struct server *server)
         if (server->known[index].in_host)
             tell_residency(core, server, index, TIER_HOST, false); /* its node stays */
     }
-    for (uint32_t i = 0; i < FETCHES_MAX; i++) {
-        if (core->fetches[i].number != 0 && core->fetches[i].server == server->index)
-            fetch_leave(&core->fetches[i]);
-    }
+    adapter_fetches_leave(core, server->index);
 }

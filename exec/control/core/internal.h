@@ -20,7 +20,6 @@
 #define WORKERS_MAX 256
 #define FETCHES_MAX 64
 #define TELLS_MAX 64
-#define TEXT_MAX 2048
 
 struct worker_link;
 struct server;
@@ -254,6 +253,8 @@ void server_tell(struct worker_link *worker, const struct tell *tell);
 /* "tenant model"; false: it is nothing of the kind. */
 bool server_account(struct tell *tell, const char *account, size_t bytes);
 void server_tells_turn(struct core *core, struct worker_link *worker);
+/* `how`: a code. The launcher forgets it after that, and so do we. */
+void server_end_row(struct core *core, struct worker_link *worker, const char *how);
 void servers_end_rows(struct core *core);
 struct server *server_of(struct core *core, const struct worker_link *worker); /* NULL: none any more */
 
@@ -284,6 +285,11 @@ bool adapter_want(struct core *core, struct server *server, uint32_t index);
 void adapter_unwant(struct core *core, struct server *server, uint32_t index);
 void adapter_resident(struct core *core, struct server *server, const struct wire_resident *resident, bool is_inventory);
 void adapter_unloaded(struct core *core, struct server *server, const struct wire_unloaded *unloaded);
+/* False: the server has no room to hear of it now. */
+bool adapter_unload(struct core *core, struct server *server, uint32_t index);
+/* Nobody waits for it there any more. */
+void adapter_fetch_leave(struct core *core, uint32_t server, uint32_t adapter);
+void adapter_fetches_leave(struct core *core, uint32_t server);
 void adapters_fetched(struct core *core, struct call *call);
 /* Loads what was fetched, asks for what is wanted. */
 void adapters_turn(struct core *core);
@@ -350,6 +356,14 @@ void request_used(struct core *core, uint64_t request);
 /* The server is gone: what had tokens is lost, the rest asks again; what is to be billed goes to the worker's tells. */
 void requests_server_gone(struct core *core, struct request_list *sent, struct request_list *others, struct worker_link *worker);
 void requests_end_all(struct core *core);
+void request_ask(struct core *core, struct request *request);
+/* Of one that no server has begun. */
+void request_end_early(struct core *core, struct request *request, enum core_end_reason reason, const char *why);
+/* The last that is heard of it; it stands in no list. */
+void request_finish(struct core *core, struct request *request, const struct core_end *end);
+void request_leave_server(struct core *core, struct request *request);
+void request_tell_done(struct core *core, const struct request *request, const struct wire_done *done); /* NULL: nothing came of it */
+void request_unlink(struct request_list *list, struct request *request);
 struct request *request_find(struct core *core, uint64_t id);
 
 /* --- all ----------------------------------------------------------------------------------------------------------------------------- */

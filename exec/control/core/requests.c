@@ -30,7 +30,7 @@ static void push(struct request_list *list, struct request *request)
     list->count++;
 }
 
-static void unlink_request(struct request_list *list, struct request *request)
+void request_unlink(struct request_list *list, struct request *request)
 {
     if (request->prev != NULL)
         request->prev->next = request->next;
@@ -65,7 +65,7 @@ static void move(struct core *core, struct request *request, enum request_state 
     struct request_list *list = list_of(core, request);
 
     if (list != NULL)
-        unlink_request(list, request);
+        request_unlink(list, request);
     request->state = state;
     list = list_of(core, request);
     if (list != NULL)
@@ -122,7 +122,7 @@ struct request *request_find(struct core *core, uint64_t id)
 
 /* --- the end --------------------------------------------------------------------------------------------------------------------- */
 
-static void leave_server(struct core *core, struct request *request)
+void request_leave_server(struct core *core, struct request *request)
 {
     owe_no_more(core, request);
     if (request->adapter != 0)
@@ -134,7 +134,7 @@ static bool is_at_server(const struct request *request)
     return request->state == REQUEST_PARKED || request->state == REQUEST_READY || request->state == REQUEST_SENT;
 }
 
-static void tell_done(struct core *core, const struct request *request, const struct wire_done *done)
+void request_tell_done(struct core *core, const struct request *request, const struct wire_done *done)
 {
     struct fleet_event event = host_event(FLEET_EVENT_REQUEST_DONE);
 
@@ -150,7 +150,7 @@ static void tell_done(struct core *core, const struct request *request, const st
 }
 
 /* The last that is heard of it. */
-static void finish(struct core *core, struct request *request, const struct core_end *end)
+void request_finish(struct core *core, struct request *request, const struct core_end *end)
 {
     core->counts.output_tokens += end->output_tokens;
     core->counts.prompt_tokens += end->prompt_tokens;
@@ -162,18 +162,18 @@ static void finish(struct core *core, struct request *request, const struct core
 }
 
 /* Of one that no server has begun. */
-static void end_early(struct core *core, struct request *request, enum core_end_reason reason, const char *why)
+void request_end_early(struct core *core, struct request *request, enum core_end_reason reason, const char *why)
 {
     const struct core_end end = {.reason = reason, .text = why, .text_bytes = strlen(why)};
     const bool was_routed = is_at_server(request);
 
     if (was_routed)
-        leave_server(core, request);
+        request_leave_server(core, request);
     if (was_routed)
-        tell_done(core, request, NULL);
+        request_tell_done(core, request, NULL);
     move(core, request, REQUEST_ASKED);
     core->counts.refused += reason == CORE_END_REFUSED || reason == CORE_END_BUSY;
-    finish(core, request, &end);
+    request_finish(core, request, &end);
 }
 
 /* --- routing --------------------------------------------------------------------------------------------------------------------- */
@@ -184,7 +184,7 @@ static void wait_for_replica(struct core *core, struct request *request)
     move(core, request, REQUEST_WAITING);
 }
 
-static void ask(struct core *core, struct request *request)
+void request_ask(struct core *core, struct request *request)
 {
     struct fleet_event event = host_event(FLEET_EVENT_REQUEST);
 
@@ -209,17 +209,17 @@ void request_asked(struct core *core, struct request *request)
 
     core->counts.requests++;
     if (request->prompt_tokens + (uint64_t)request->max_tokens > core->bases[request->base].positions_max) {
-        end_early(core, request, CORE_END_REFUSED, "prompt and max_tokens together are longer than the model's context");
+        request_end_early(core, request, CORE_END_REFUSED, "prompt and max_tokens together are longer than the model's context");
         return;
     }
     if (request->has_adapter)
         status = adapter_take(core, &request->info, &request->adapter);
     if (status == STATUS_FULL)
-        end_early(core, request, CORE_END_BUSY, "too many models are in use at once");
+        request_end_early(core, request, CORE_END_BUSY, "too many models are in use at once");
     else if (status != STATUS_OK)
-        end_early(core, request, CORE_END_REFUSED, "the model cannot be told from another");
+        request_end_early(core, request, CORE_END_REFUSED, "the model cannot be told from another");
     else
-        ask(core, request);
+        request_ask(core, request);
 }
 
 void request_routed(struct core *core, const struct fleet_command *command)
@@ -235,7 +235,7 @@ void request_routed(struct core *core, const struct fleet_command *command)
         is_there = adapter_want(core, server, request->adapter);
     move(core, request, is_there ? REQUEST_READY : REQUEST_PARKED);
     if (request->is_aborted)
-        end_early(core, request, CORE_END_CANCELLED, "");
+        request_end_early(core, request, CORE_END_CANCELLED, "");
 }
 
 void request_refused(struct core *core, const struct fleet_command *command)
@@ -244,11 +244,11 @@ void request_refused(struct core *core, const struct fleet_command *command)
 
     check(request != NULL && request->state == REQUEST_ASKED);
     if (request->is_aborted)
-        end_early(core, request, CORE_END_CANCELLED, "");
+        request_end_early(core, request, CORE_END_CANCELLED, "");
     else if (command->reason == FLEET_REFUSE_NO_REPLICA)
         wait_for_replica(core, request);
     else
-        end_early(core, request, CORE_END_BUSY, "too many models are in use at once");
+        request_end_early(core, request, CORE_END_BUSY, "too many models are in use at once");
 }
 
 void requests_ask_again(struct core *core, uint32_t base)
@@ -258,7 +258,7 @@ void requests_ask_again(struct core *core, uint32_t base)
     for (struct request *request = core->waiting.first, *next; core->is_running && request != NULL && left > 0; request = next, left--) {
         next = request->next;
         if (base == NONE_INDEX || request->base == base)
-            ask(core, request);
+            request_ask(core, request);
     }
 }
 
@@ -266,7 +266,7 @@ void requests_ask_again(struct core *core, uint32_t base)
 void requests_give_up(struct core *core, bool all)
 {
     while (core->waiting.first != NULL && (all || core->waiting.first->give_up_at_ns <= core->now_ns))
-        end_early(core, core->waiting.first, CORE_END_BUSY, "no server of this model is up now");
+        request_end_early(core, core->waiting.first, CORE_END_BUSY, "no server of this model is up now");
 }
 
 int64_t requests_due_ns(const struct core *core)
@@ -290,7 +290,7 @@ static void fail_those(struct core *core, struct request_list *list, uint32_t ad
     for (struct request *request = list->first, *next; request != NULL; request = next) {
         next = request->next;
         if (request->adapter == adapter)
-            end_early(core, request, CORE_END_REFUSED, why);
+            request_end_early(core, request, CORE_END_REFUSED, why);
     }
 }
 
@@ -366,7 +366,7 @@ static void say_ready(struct core *core, struct server *server, struct wire *wir
         if (status == STATUS_OK)
             move(core, request, REQUEST_SENT);
         else
-            end_early(core, request, CORE_END_BUSY, "the server is out of memory");
+            request_end_early(core, request, CORE_END_BUSY, "the server is out of memory");
     }
 }
 
@@ -414,7 +414,7 @@ void request_touched(struct core *core, struct request *request, uint64_t taken,
         if (request->state == REQUEST_SENT)
             owe(core, request);
         else if (request->state != REQUEST_ASKED)
-            end_early(core, request, CORE_END_CANCELLED, "");
+            request_end_early(core, request, CORE_END_CANCELLED, "");
         return;
     }
     if (request->state == REQUEST_SENT && request->credit_owed >= CREDIT_PIECE && request->credited < request->max_tokens)
@@ -462,11 +462,11 @@ void request_done(struct core *core, struct server *server, const struct wire_do
     if (request == NULL)
         return;
     end.reason = reason_of(request, done);
-    leave_server(core, request);
-    tell_done(core, request, done);
+    request_leave_server(core, request);
+    request_tell_done(core, request, done);
     move(core, request, REQUEST_ASKED);
     core->counts.refused += end.reason == CORE_END_REFUSED || end.reason == CORE_END_BUSY;
-    finish(core, request, &end);
+    request_finish(core, request, &end);
 }
 
 void request_used(struct core *core, uint64_t id)
@@ -475,80 +475,4 @@ void request_used(struct core *core, uint64_t id)
 
     if (request != NULL)
         request->is_billed = true;
-}
-
-/* --- what is left of a dead one --------------------------------------------------------------------------------------------------- */
-
-/* Its client has these tokens, and the server can say so no longer. */
-static void bill(const struct request *request, struct worker_link *worker)
-{
-    const uint64_t last = worker->tells_count > 0 ? worker->tells[worker->tells_count - 1].seq : 0;
-    struct tell tell = {.seq = max_u64(last, wire_state(worker->wire).seq) + 1, .hour = core_wall_ms() / 3600000,
-                        .tokens_in = request->prompt_tokens, .tokens_out = request->sent_tokens};
-
-    tell.is_usage = server_account(&tell, request->account, strlen(request->account));
-    server_tell(worker, &tell);
-}
-
-static void end_lost(struct core *core, struct request *request)
-{
-    const struct core_end end = {.reason = request->is_aborted ? CORE_END_CANCELLED : CORE_END_LOST, .text = "",
-                                 .prompt_tokens = request->prompt_tokens, .output_tokens = request->sent_tokens};
-
-    core->counts.lost += end.reason == CORE_END_LOST;
-    request->state = REQUEST_ASKED;
-    finish(core, request, &end);
-}
-
-/* What was owed to it is owed no more. */
-static void ask_elsewhere(struct core *core, struct request *request)
-{
-    request->state = REQUEST_ASKED;
-    request->is_owing = false;
-    request->credit_owed = 0;
-    if (request->is_aborted) {
-        end_early(core, request, CORE_END_CANCELLED, "");
-        return;
-    }
-    core->counts.rerouted++;
-    ask(core, request);
-}
-
-void requests_server_gone(struct core *core, struct request_list *sent, struct request_list *others, struct worker_link *worker)
-{
-    for (struct request *request = sent->first, *next; request != NULL; request = next) {
-        next = request->next;
-        if (request->sent_tokens > 0 && !request->is_billed)
-            bill(request, worker);
-        if (request->sent_tokens > 0 || request->is_billed)
-            end_lost(core, request);
-        else
-            ask_elsewhere(core, request);
-    }
-    for (struct request *request = others->first, *next; request != NULL; request = next) {
-        next = request->next;
-        ask_elsewhere(core, request);
-    }
-}
-
-/* The loop ends: what had begun is cut, the rest is told to come again. Servers forget them when the next control plane welcomes them. */
-void requests_end_all(struct core *core)
-{
-    requests_give_up(core, true);
-    for (uint32_t i = 0; i < core->replicas; i++) {
-        struct server *server = &core->servers[i];
-
-        while (server->parked.first != NULL)
-            end_early(core, server->parked.first, CORE_END_BUSY, "the platform is stopping");
-        while (server->ready.first != NULL)
-            end_early(core, server->ready.first, CORE_END_BUSY, "the platform is stopping");
-        while (server->sent.first != NULL) {
-            struct request *request = server->sent.first;
-
-            leave_server(core, request);
-            tell_done(core, request, NULL);
-            unlink_request(&server->sent, request);
-            end_lost(core, request);
-        }
-    }
 }

@@ -194,9 +194,6 @@ static enum status write_row(struct metadata *metadata, void *context, struct re
     return meta_worker_add(metadata, &worker, act->now_ms, refusal);
 }
 
-/* How it ended, for one that never ran. */
-static void end_row(struct core *core, struct worker_link *worker, const char *how);
-
 static void row_was_written(struct core *core, struct act *act)
 {
     struct worker_link *worker = worker_link_find(core, act->worker);
@@ -222,7 +219,7 @@ void server_refused(struct core *core, struct worker_link *worker)
     core_worker_id(worker->launch.worker, id);
     core_log(core, "act=server-refused worker=%s", id);
     fail_start(core, worker);
-    end_row(core, worker, "refused");
+    server_end_row(core, worker, "refused");
 }
 
 void server_start(struct core *core, const struct fleet_command *command)
@@ -257,29 +254,6 @@ void server_start(struct core *core, const struct fleet_command *command)
 }
 
 /* --- what it says ---------------------------------------------------------------------------------------------------------------- */
-
-void server_tell(struct worker_link *worker, const struct tell *tell)
-{
-    if (worker->tells_count == worker->tells_max) {
-        worker->tells_max = max_u32(TELLS_MAX, 2 * worker->tells_max);
-        worker->tells = realloc(worker->tells, worker->tells_max * sizeof(*tell));
-        check(worker->tells != NULL);
-    }
-    worker->tells[worker->tells_count++] = *tell;
-}
-
-bool server_account(struct tell *tell, const char *account, size_t bytes)
-{
-    const char *space = memchr(account, ' ', bytes);
-    const size_t tenant = space != NULL ? (size_t)(space - account) : 0;
-    const size_t model = space != NULL ? bytes - tenant - 1 : 0;
-
-    if (tenant == 0 || tenant >= sizeof(tell->tenant) || model == 0 || model >= sizeof(tell->model))
-        return false;
-    memcpy(tell->tenant, account, tenant);
-    memcpy(tell->model, space + 1, model);
-    return true;
-}
 
 static void usage(struct core *core, struct worker_link *worker, const struct wire_usage *usage, uint64_t seq)
 {
@@ -397,91 +371,6 @@ void server_turn(struct core *core, struct worker_link *worker)
         say_drain(core, server, worker->wire);
 }
 
-/* --- the writer ------------------------------------------------------------------------------------------------------------------ */
-
-/* A record that names nobody is told of and passed over: kept back, it would keep back all that come after it. */
-static enum status write_tells(struct metadata *metadata, void *context, struct refusal *refusal)
-{
-    struct act *act = context;
-    enum status status = STATUS_OK;
-
-    act->refused = 0;
-    for (uint32_t i = 0; i < act->tells_count && status == STATUS_OK; i++) {
-        const struct tell *tell = &act->tells[i];
-        const struct meta_usage record = {.seq = (int64_t)tell->seq, .tenant = tell->tenant, .model = tell->model, .hour = tell->hour,
-                                          .tokens_in = tell->tokens_in, .tokens_out = tell->tokens_out};
-        int64_t acked;
-
-        if (tell->is_usage)
-            status = meta_usage_add(metadata, act->id, &record, 1, &acked, refusal);
-        if (status == STATUS_INVALID) {
-            act->refused++;
-            status = STATUS_OK;
-        }
-    }
-    if (status == STATUS_OK)
-        status = meta_worker_ack(metadata, act->id, (int64_t)act->tells[act->tells_count - 1].seq, refusal);
-    return status;
-}
-
-static void tells_were_written(struct core *core, struct act *act)
-{
-    struct worker_link *worker = worker_link_find(core, act->worker);
-
-    check(worker != NULL && worker->is_telling);
-    if (act->refused > 0 || act->status != STATUS_OK)
-        core_log(core, "act=usage-refused worker=%s count=%u", act->id, (unsigned)act->refused);
-    worker->is_telling = false;
-    worker->tells_count -= act->tells_count;
-    memmove(worker->tells, worker->tells + act->tells_count, worker->tells_count * sizeof(worker->tells[0]));
-    wire_commit(worker->wire, min_u64(act->tells[act->tells_count - 1].seq, wire_state(worker->wire).seq));
-    server_tells_turn(core, worker);
-}
-
-static enum status write_end(struct metadata *metadata, void *context, struct refusal *refusal)
-{
-    const struct act *act = context;
-
-    return meta_worker_ended(metadata, act->id, act->text, act->now_ms, refusal);
-}
-
-static void end_was_written(struct core *core, struct act *act)
-{
-    struct worker_link *worker = worker_link_find(core, act->worker);
-
-    if (core->config.launcher->table->forget(core->config.launcher, act->worker) == STATUS_IO)
-        core->launcher_gone = true;
-    worker_link_free(core, worker);
-}
-
-static void end_row(struct core *core, struct worker_link *worker, const char *how)
-{
-    struct act *act = act_create(core, write_end, end_was_written, worker->launch.worker);
-
-    worker->is_ending = true;
-    (void)snprintf(act->text, sizeof(act->text), "%s", how);
-    act_submit(core, act);
-}
-
-void server_tells_turn(struct core *core, struct worker_link *worker)
-{
-    struct act *act;
-    char how[32];
-
-    if (worker->is_telling || worker->is_ending)
-        return;
-    if (worker->tells_count > 0) {
-        act = act_create(core, write_tells, tells_were_written, worker->launch.worker);
-        act->tells_count = min_u32(worker->tells_count, TELLS_MAX);
-        memcpy(act->tells, worker->tells, act->tells_count * sizeof(act->tells[0]));
-        worker->is_telling = true;
-        act_submit(core, act);
-    } else if (worker->is_gone) {
-        (void)snprintf(how, sizeof(how), "%s-%d", worker->end.by_signal ? "signal" : "exit", (int)worker->end.code);
-        end_row(core, worker, how);
-    }
-}
-
 /* --- going ----------------------------------------------------------------------------------------------------------------------- */
 
 static void join(struct request_list *list, struct request_list *more)
@@ -517,61 +406,4 @@ void server_gone(struct core *core, struct worker_link *worker)
         requests_server_gone(core, &sent, &others, worker);
     }
     server_tells_turn(core, worker);
-}
-
-/* --- rows of servers that are no more --------------------------------------------------------------------------------------------- */
-
-static bool is_known(const struct act *act, const char *id)
-{
-    for (uint32_t i = 0; i < act->known_count; i++) {
-        char known[NAME_BYTES];
-
-        core_worker_id(act->known[i], known);
-        if (strcmp(known, id) == 0)
-            return true;
-    }
-    return false;
-}
-
-static enum status end_rows(struct metadata *metadata, void *context, struct refusal *refusal)
-{
-    const struct act *act = context;
-    char after[NAME_BYTES] = "";
-    bool more = true;
-    enum status status = STATUS_OK;
-
-    while (more && status == STATUS_OK) {
-        struct meta_results results = {0};
-        struct meta_worker *workers = NULL;
-        uint32_t count = 0;
-
-        status = meta_worker_list(metadata, after, META_PAGE_MAX, &results, &workers, &count, &more, refusal);
-        for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
-            (void)snprintf(after, sizeof(after), "%s", workers[i].id);
-            if (strcmp(workers[i].kind, "server") == 0 && workers[i].started_at_ms < act->now_ms && !is_known(act, workers[i].id))
-                status = meta_worker_ended(metadata, workers[i].id, "lost", act->now_ms, refusal);
-        }
-        meta_results_free(&results);
-    }
-    return status;
-}
-
-static void rows_were_ended(struct core *core, struct act *act)
-{
-    if (act->status != STATUS_OK)
-        core_log(core, "act=rows-not-ended code=%d", (int)act->status);
-}
-
-/* The machine went down with them: nobody is there to be reaped. */
-void servers_end_rows(struct core *core)
-{
-    struct act *act = act_create(core, end_rows, rows_were_ended, 0);
-
-    act->known = calloc(WORKERS_MAX, sizeof(act->known[0]));
-    check(act->known != NULL);
-    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
-        if (core->workers[i] != NULL)
-            act->known[act->known_count++] = core->workers[i]->launch.worker;
-    }
-    act_submit(core, act);
 }
