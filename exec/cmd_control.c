@@ -23,6 +23,10 @@
     X(tls_key, "FILE", "PEM; readable by its owner alone")                                                             \
     X(base, "NAME=FOLDER", "a model that tenants may use; as often as there are bases")                                \
     X(server_program, "COMMAND", "what runs as a model server in place of this program: for measurements of the control plane") \
+    X(gate, "off", "what was trained may answer without evaluation, which is audited; without this it may not")        \
+    X(devices, "N", "equal shares of this machine, for servers and trainers, one each (default: one more than there are bases)") \
+    X(threads, "N", "of each model server (default: all)")                                                             \
+    X(price, "NANO", "1e-9 units an hour of a share (default 0)")                                                      \
     X(master_key, "FILE", "the vault's master key (default DIR/master.key, made with the folder)")                     \
     X(master_key_command, "COMMAND", "a shell command that prints it instead")                                          \
     X(under_keeper, NULL, "what the keeper, which this command is, adds for the control plane that it starts")         \
@@ -222,6 +226,23 @@ int cmd_control(int argc, char **argv)
         case OPTION_tls_key: asked.key_file = value; break;
         case OPTION_master_key: asked.master.file = value; break;
         case OPTION_master_key_command: asked.master.command = value; break;
+        case OPTION_gate:
+            if (strcmp(value, "off") != 0)
+                return misuse("--gate takes off; without it what was trained does not answer");
+            asked.gate_off = true;
+            break;
+        case OPTION_devices:
+            if (!options_whole(&options, OPTION_devices, value, 1, 16, &asked.devices))
+                return EXIT_USAGE;
+            break;
+        case OPTION_threads:
+            if (!options_whole(&options, OPTION_threads, value, 1, 1024, &asked.threads))
+                return EXIT_USAGE;
+            break;
+        case OPTION_price:
+            if (!options_whole(&options, OPTION_price, value, 0, INT64_C(1000000000000000), &asked.price_nano_per_hour))
+                return EXIT_USAGE;
+            break;
         case OPTION_listen:
             if (!take_address(&asked, value))
                 return misuse("--listen takes an address as numbers and a port, 127.0.0.1:8080 or [::1]:8080");

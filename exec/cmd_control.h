@@ -19,6 +19,10 @@ struct control_asked {
     const char *bases[CONTROL_BASES_MAX];
     uint32_t bases_count;
     struct master_source master;
+    bool gate_off;
+    int64_t devices;      /* 0: one more than there are bases */
+    int64_t threads;      /* of each server; 0: all */
+    int64_t price_nano_per_hour;
 };
 
 /* The control plane itself: its exit code. Descriptors KEEPER_SOCKET and, with an address, CONTROL_LISTENER are the keeper's. */

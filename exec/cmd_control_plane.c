@@ -17,6 +17,9 @@
 #include "control/api/api.h"
 #include "control/bases.h"
 #include "control/folder.h"
+#include "control/metadata/audit.h"
+#include "control/metadata/usage.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "host/verbs.h"
 
 /* What may wait for the disk. */
@@ -40,6 +43,13 @@ struct control {
     struct metadata *metadata;
     struct meta_writer *writer;
     struct store *store;
+    struct core_base bases[CONTROL_BASES_MAX];
+    struct tokenizer *tokenizers[CONTROL_BASES_MAX]; /* of bases */
+    uint32_t bases_count;
+    int64_t epoch;
+    int64_t first_at_ns;
+    struct driver *driver;
+    struct core *core;
     struct admin *admin;
     struct api *api;
 };
@@ -112,15 +122,111 @@ static enum status open_metadata(struct control *control, struct refusal *refusa
     return status == STATUS_OK ? meta_writer_start(control->metadata, ACTS_MAX, &control->writer, refusal) : status;
 }
 
-static enum status register_bases(struct control *control, struct refusal *refusal)
+static int64_t wall_ns(void)
 {
-    enum status status = STATUS_OK;
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    for (uint32_t i = 0; status == STATUS_OK && i < control->asked->bases_count; i++)
-        status = base_register(control->writer, control->asked->bases[i], (int64_t)now.tv_sec * 1000, refusal);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static enum status read_boot_id(char *ret_id, size_t bytes, struct refusal *refusal)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    const bool is_there = file != NULL && fgets(ret_id, (int)bytes, file) != NULL;
+
+    if (file != NULL)
+        fclose(file);
+    if (!is_there)
+        return refuse(refusal, STATUS_IO, "/proc/sys/kernel/random/boot_id cannot be read");
+    ret_id[strcspn(ret_id, "\n")] = '\0';
+    return STATUS_OK;
+}
+
+/* The core's clock goes on above all that was charged, also when the machine's was set back. Whoever takes the gate away is on record. */
+static enum status begin_epoch(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    struct control *control = context;
+    const int64_t now_ns = wall_ns();
+    struct meta_epoch last = {0};
+    struct refusal unheard;
+    char boot_id[64];
+    enum status status = meta_epoch_last(metadata, &last, &unheard);
+
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        *refusal = unheard;
+        return status;
+    }
+    control->first_at_ns = max_i64(now_ns, max_i64(last.first_at_ns, last.charged_to_ns) + 1);
+    status = read_boot_id(boot_id, sizeof(boot_id), refusal);
+    if (status == STATUS_OK)
+        status = meta_epoch_open(metadata, boot_id, control->first_at_ns, control->asked->gate_off ? "{\"gate\":\"off\"}" : "{}",
+                                 now_ns / NS_PER_MS, &control->epoch, refusal);
+    if (status == STATUS_OK && control->asked->gate_off)
+        status = meta_audit_add(metadata, NULL, "start", "gate.off", "models", now_ns / NS_PER_MS, refusal);
     return status;
+}
+
+static uint32_t devices_of(const struct control *control)
+{
+    return control->asked->devices != 0 ? (uint32_t)control->asked->devices : min_u32(control->bases_count + 1, 16);
+}
+
+static enum status open_base(struct control *control, const char *what, struct refusal *refusal)
+{
+    const uint32_t index = control->bases_count;
+    char why[TOKENIZER_ERROR_MAX];
+    enum status status = base_open(control->writer, what, wall_ns() / NS_PER_MS, &control->bases[index], refusal);
+
+    if (status != STATUS_OK)
+        return status;
+    control->bases_count++;
+    status = tokenizer_open(strchr(what, '=') + 1, &control->tokenizers[index], why);
+    return status == STATUS_OK ? status : refuse(refusal, status, "--base %s: %s", what, why);
+}
+
+/* Each base has a server; what shares there are beyond that are for more of them, and for trainers. */
+static enum status open_bases(struct control *control, struct refusal *refusal)
+{
+    const struct control_asked *asked = control->asked;
+    enum status status = STATUS_OK;
+
+    for (uint32_t i = 0; status == STATUS_OK && i < asked->bases_count; i++)
+        status = open_base(control, asked->bases[i], refusal);
+    for (uint32_t i = 0; i < control->bases_count; i++)
+        control->bases[i].replicas_ceiling = (uint16_t)max_u32(1, devices_of(control) - min_u32(devices_of(control), control->bases_count - 1));
+    return status;
+}
+
+/* Of the machine's memory, what is not for the rest of it. */
+static uint64_t device_bytes(const struct control *control)
+{
+    const uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return all / 10 * 8 / devices_of(control);
+}
+
+static enum status open_core(struct control *control, struct refusal *refusal)
+{
+    const struct control_asked *asked = control->asked;
+    char options[64] = "{}";
+    struct core_config config = {
+        .launcher = control->launcher, .writer = control->writer, .epoch = (uint64_t)control->epoch, .first_at_ns = control->first_at_ns,
+        .bases = control->bases, .bases_count = control->bases_count, .devices = devices_of(control), .device_bytes = device_bytes(control),
+        .price_nano_per_hour = asked->price_nano_per_hour, .server_options = options, .hears = driver_hears, .log = say};
+    struct driver_config driver = {.metadata = control->options, .writer = control->writer, .vault = control->vault,
+                                   .store = control->store, .bases = control->bases, .bases_count = control->bases_count,
+                                   .devices = config.devices, .gate_off = asked->gate_off, .log = say};
+    enum status status = driver_open(&driver, &control->driver, refusal);
+
+    if (asked->threads != 0)
+        snprintf(options, sizeof(options), "{\"threads\":%lld}", (long long)asked->threads);
+    config.hears_context = control->driver;
+    if (status == STATUS_OK)
+        status = core_open(&config, &control->core, refusal);
+    if (status == STATUS_OK)
+        control->launcher = NULL; /* the core's */
+    return status == STATUS_OK ? driver_start(control->driver, control->core, refusal) : status;
 }
 
 static enum status open_doors(struct control *control, struct refusal *refusal)
@@ -129,7 +235,9 @@ static enum status open_doors(struct control *control, struct refusal *refusal)
     const struct api_config api = {.address = control->asked->address, .listener = CONTROL_LISTENER,
                                    .certificate_file = control->asked->certificate_file, .key_file = control->asked->key_file,
                                    .metadata = control->options, .writer = control->writer, .vault = control->vault,
-                                   .store = control->store, .log = say};
+                                   .store = control->store, .core = control->core, .driver = control->driver,
+                                   .bases = control->bases, .tokenizers = (const struct tokenizer *const *)control->tokenizers,
+                                   .bases_count = control->bases_count, .log = say};
     enum status status = admin_open(&local, &control->admin, refusal);
 
     if (status == STATUS_OK && control->asked->address[0] != '\0')
@@ -147,9 +255,13 @@ static enum status begin(struct control *control, struct refusal *refusal)
     if (status == STATUS_OK)
         status = open_metadata(control, refusal);
     if (status == STATUS_OK)
-        status = register_bases(control, refusal);
+        status = meta_writer_call(control->writer, begin_epoch, control, refusal);
+    if (status == STATUS_OK)
+        status = open_bases(control, refusal);
     if (status == STATUS_OK)
         status = store_local_open(control_folder_at(&control->folder, "store", folder), &control->store, refusal);
+    if (status == STATUS_OK)
+        status = open_core(control, refusal);
     return status == STATUS_OK ? open_doors(control, refusal) : status;
 }
 
@@ -157,6 +269,12 @@ static void end(struct control *control, uint32_t within_ms)
 {
     api_close(control->api, within_ms);
     admin_close(control->admin);
+    if (control->core != NULL) {
+        driver_stop(control->driver);
+        core_stop(control->core, within_ms);
+    }
+    core_close(control->core);
+    driver_close(control->driver);
     meta_writer_stop(control->writer);
     meta_close(control->metadata);
     secret_free(control->key);
@@ -166,6 +284,10 @@ static void end(struct control *control, uint32_t within_ms)
         close(control->vault_socket);
     if (control->launcher != NULL)
         control->launcher->table->close(control->launcher);
+    for (uint32_t i = 0; i < control->bases_count; i++) {
+        close(control->bases[i].folder);
+        tokenizer_close(control->tokenizers[i]);
+    }
     control_folder_close(&control->folder);
 }
 
@@ -180,8 +302,6 @@ static enum status run(struct control *control, struct refusal *refusal)
     if (status != STATUS_OK)
         return status;
     status = begin(control, refusal);
-    if (status == STATUS_OK && control->launcher->table->list(control->launcher) != STATUS_OK)
-        status = refuse(refusal, STATUS_IO, "the keeper is gone");
     if (status == STATUS_OK) {
         printf("berth-exec control: ready in %s\n", control->folder.path);
         fflush(stdout);

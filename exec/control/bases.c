@@ -1,6 +1,8 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "control/bases.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,25 +37,31 @@ static enum status add_or_compare(struct metadata *metadata, void *context, stru
     return status;
 }
 
-static enum status read_digest(struct registration *base, struct refusal *refusal)
+/* What the disk gives a second, when it is not in memory. */
+#define READ_BYTES_PER_S (1 << 30)
+
+static enum status read_model(struct registration *base, struct core_base *ret_base, struct refusal *refusal)
 {
-    uint8_t digest[DIGEST_BYTES];
     struct model *model = NULL;
     enum status status = model_open(base->folder, &model, refusal);
 
     if (status != STATUS_OK)
         return status;
-    status = safetensors_digest(model->files, NULL, digest);
+    ret_base->bytes = (uint64_t)model->weights_bytes;
+    ret_base->load_ns = NS_PER_S + (int64_t)((double)model->weights_bytes / READ_BYTES_PER_S * NS_PER_S);
+    ret_base->positions_max = (uint32_t)model->config.positions_max;
+    status = safetensors_digest(model->files, NULL, ret_base->digest);
     if (status == STATUS_OK)
-        digest_text(digest, base->digest);
+        digest_text(ret_base->digest, base->digest);
     else
         (void)refuse(refusal, status, "%s: its weights cannot be read", base->folder);
     model_close(model);
     return status;
 }
 
-enum status base_register(struct meta_writer *writer, const char *what, int64_t now_ms, struct refusal *refusal)
+enum status base_open(struct meta_writer *writer, const char *what, int64_t now_ms, struct core_base *ret_base, struct refusal *refusal)
 {
+    struct core_base found = {.folder = -1, .replicas_floor = 1, .replicas_ceiling = 1};
     struct registration base = {.now_ms = now_ms};
     const char *equals = strchr(what, '=');
     enum status status;
@@ -64,9 +72,17 @@ enum status base_register(struct meta_writer *writer, const char *what, int64_t 
     base.folder = realpath(equals + 1, NULL);
     if (base.folder == NULL)
         return refuse(refusal, STATUS_NOT_FOUND, "--base %s: there is no such folder", what);
-    status = read_digest(&base, refusal);
+    memcpy(found.name, base.name, sizeof(found.name));
+    status = read_model(&base, &found, refusal);
     if (status == STATUS_OK)
         status = meta_writer_call(writer, add_or_compare, &base, refusal);
+    if (status == STATUS_OK) {
+        found.folder = open(base.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (found.folder < 0)
+            status = refuse(refusal, STATUS_IO, "%s: %s", base.folder, strerror(errno));
+    }
+    if (status == STATUS_OK)
+        *ret_base = found;
     free(base.folder);
     return status;
 }

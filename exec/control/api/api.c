@@ -59,6 +59,39 @@ static void readyz(void *context, struct http_request *request)
     pool_begin(api->pool, &look->task);
 }
 
+#define GAUGES(X)                                                                   \
+    X(requests, "Requests to models that are under way.")                           \
+    X(waiting, "Of those, that no model server has taken yet.")                     \
+    X(servers, "Model servers.")                                                    \
+    X(servers_up, "Of those, that serve.")                                          \
+    X(trainers, "Trainers.")                                                        \
+    X(validators, "Validators.")                                                    \
+    X(adapters_resident, "Adapters on devices, once a server.")
+#define COUNTERS(X)                                                                 \
+    X(routed, "Requests given to a model server.")                                  \
+    X(refused, "Requests that could not be served.")                                \
+    X(rerouted, "Requests whose server was lost before it had answered.")           \
+    X(lost, "Requests whose server was lost while it answered.")                    \
+    X(prompt_tokens, "Tokens of prompts.")                                          \
+    X(output_tokens, "Tokens of answers.")                                          \
+    X(loads, "Adapters loaded.")
+
+static void measure_core(struct api *api, struct exposition *exposition)
+{
+    const struct core_counts counts = core_counts(api->config.core);
+
+#define X(name, about)                                                              \
+    exposition_family(exposition, "berth_" #name, "gauge", about);                  \
+    exposition_sample(exposition, "berth_" #name, "", NULL, (double)counts.name);
+    GAUGES(X)
+#undef X
+#define X(name, about)                                                              \
+    exposition_family(exposition, "berth_" #name "_total", "counter", about);       \
+    exposition_sample(exposition, "berth_" #name "_total", "", NULL, (double)counts.name);
+    COUNTERS(X)
+#undef X
+}
+
 static void metrics(void *context, struct http_request *request)
 {
     struct api *api = context;
@@ -74,6 +107,8 @@ static void metrics(void *context, struct http_request *request)
     exposition_sample(&exposition, "berth_api_tasks", "", NULL, pool_tasks(api->pool));
     exposition_family(&exposition, "berth_api_transfers", "gauge", "Uploads and downloads that run.");
     exposition_sample(&exposition, "berth_api_transfers", "", NULL, transfers_open(api));
+    if (api->config.core != NULL)
+        measure_core(api, &exposition);
     if (exposition.failed)
         http_answer_error(request, 500, "internal", NULL, "the metrics are too many");
     else

@@ -42,8 +42,8 @@ static bool is_object(const char *text)
 
 static enum status judge(const struct core_config *config, struct refusal *refusal)
 {
-    if (config->bases_count < 1 || config->bases_count > 256)
-        return refuse(refusal, STATUS_INVALID, "a control plane has 1 to 256 bases");
+    if (config->bases_count > 256)
+        return refuse(refusal, STATUS_INVALID, "a control plane has at most 256 bases");
     if (!is_object(config->server_options))
         return refuse(refusal, STATUS_INVALID, "the servers' options are no JSON object");
     if (config->devices < 1 || config->devices > 16)

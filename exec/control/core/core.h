@@ -90,7 +90,7 @@ struct core_config {
     uint64_t epoch;                      /* meta_epoch_open()'s */
     int64_t first_at_ns;                 /* the clock's first value, above all before */
     const struct core_base *bases;
-    uint32_t bases_count;
+    uint32_t bases_count;                /* 0: files are validated, and nothing is served or trained */
     uint32_t devices;                    /* of this node, alike: GPUs, or shares of the CPU */
     uint64_t device_bytes;               /* usable, of each */
     int64_t price_nano_per_hour;         /* of one */

@@ -18,7 +18,7 @@ static void fill_jobs(const struct core *core, struct jobs_config *jobs)
     *jobs = (struct jobs_config){.jobs_max = core->config.jobs_max,
                                  .tenants_max = core->config.tenants_max,
                                  .cohorts_max = core->config.tenants_max + 1,
-                                 .bases_max = core->config.bases_count,
+                                 .bases_max = max_u32(core->config.bases_count, 1),
                                  .nodes_max = 1,
                                  .holdings_max = core->config.devices * core->config.bases_count + 1,
                                  .flavors_max = 1,
@@ -40,9 +40,9 @@ static void fill_jobs(const struct core *core, struct jobs_config *jobs)
 static struct fleet_config config_of(const struct core *core)
 {
     struct fleet_config config = {.salt = hash_mix(core->config.epoch),
-                                  .replicas_max = core->replicas,
-                                  .nodes_max = core->replicas, /* see server_up() */
-                                  .bases_max = core->config.bases_count,
+                                  .replicas_max = max_u32(core->replicas, 1),
+                                  .nodes_max = max_u32(core->replicas, 1), /* see server_up() */
+                                  .bases_max = max_u32(core->config.bases_count, 1),
                                   .adapters_max = core->config.adapters_max,
                                   .requests_max = core->config.requests_max,
                                   .route = route_policy_find("affinity"),
