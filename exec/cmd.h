@@ -17,7 +17,10 @@
     X(vault, "make a master key, put tenants' keys under another")             \
     X(control, "the control plane: metadata and local administration")         \
     X(tenant, "organizations and what each may have: add, list, set, suspend") \
-    X(key, "API keys: add, list, revoke")
+    X(key, "API keys: add, list, revoke")                                      \
+    X(job, "jobs of an organization: list, show, cancel")                      \
+    X(usage, "tokens of an organization, by model and hour")                   \
+    X(audit, "who did what")
 
 #define X(name, about) int cmd_##name(int argc, char **argv);
 VERBS(X)

@@ -114,8 +114,12 @@ json_t *admin_ask_all(const char *verb, const char *state, json_t *request, cons
         const size_t count = json_array_size(rows);
 
         more = json_is_true(json_object_get(answer, "more")) && count > 0;
-        if (more)
-            json_object_set(request, "after", json_object_get(json_array_get(rows, count - 1), "number"));
+        if (more) {
+            const json_t *last = json_array_get(rows, count - 1);
+            json_t *number = json_object_get(last, "number");
+
+            json_object_set(request, "after", number != NULL ? number : json_object_get(last, "id"));
+        }
         if (answer == NULL || json_array_extend(all, rows) != 0) {
             json_decref(all);
             all = NULL;

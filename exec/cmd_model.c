@@ -62,6 +62,8 @@ static const struct verb verbs[] = {
     {"random", cmd_model_random, "a model of random numbers, for benchmarks"},
     {"create-tiny", cmd_model_create_tiny, "a tiny chat model, taught from nothing, to try things with"},
     {"merge", cmd_model_merge, "a model with an adapter folded in"},
+    {"list", cmd_model_list, "an organization's models, with their verdicts"},
+    {"judge", cmd_model_judge, "give one of them a verdict: only what is deployable answers"},
 };
 
 static void print_help(FILE *out)
@@ -93,6 +95,6 @@ int cmd_model(int argc, char **argv)
     if (suggestion_answer(&suggestion) != NULL)
         fprintf(stderr, "; did you mean %s?\n", suggestion_answer(&suggestion));
     else
-        fputs("; inspect, random and merge are there\n", stderr);
+        fputs("; --help lists them\n", stderr);
     return EXIT_USAGE;
 }

@@ -9,6 +9,12 @@
  *   {"op": "key.add", "tenant": "acme", "role": "member", "expires_at_ms": 1}       {"id", "key"}: shown here and never again
  *   {"op": "key.list", "tenant": "acme", "after": 0}            {"keys": [...], "more"}
  *   {"op": "key.revoke", "tenant": "acme", "key": "ID"}
+ *   {"op": "job.list", "tenant": "acme", "after": ID}           {"jobs": [...], "more"}
+ *   {"op": "job.show" or "job.cancel", "tenant": "acme", "job": ID}                {"job", "events", "more"}; {"id"}
+ *   {"op": "model.list", "tenant": "acme", "after": ID}         {"models": [...], "more"}
+ *   {"op": "model.judge", "tenant": "acme", "model": NAME, "verdict": "deployable"} {"id", "was", "verdict"}
+ *   {"op": "usage.list", "tenant": "acme", "hours": 24}         {"usage": [...], "more"}
+ *   {"op": "audit.list", "tenant": "acme", "after": 100}        {"entries": [...], "more"}, newest first
  *
  * Keys without a tenant are the platform's. What is refused: {"error", "code"}, code a word of STATUS_LIST. */
 #ifndef ADMIN_ADMIN_H

@@ -2,27 +2,14 @@
 
 #include <time.h>
 
+#include "control/admin/internal.h"
 #include "control/metadata/audit.h"
 #include "control/metadata/key.h"
 #include "control/metadata/tenant.h"
 
-#define ROWS 50
-
-struct asked {
-    const json_t *request;
-    json_t *answer;
-    char actor[32];        /* "local:UID" */
-    const char *tenant;    /* a slug, or NULL */
-    char tenant_id[NAME_BYTES]; /* "": none */
-    char subject[NAME_BYTES];   /* what the log names */
-    int64_t now_ms;
-};
-
-typedef enum status op(struct metadata *metadata, struct asked *asked, struct refusal *refusal);
-
 /* --- what is asked ---------------------------------------------------------------------------------------------------------- */
 
-static enum status need_text(const struct asked *asked, const char *name, const char **ret_text, struct refusal *refusal)
+enum status admin_need_text(const struct asked *asked, const char *name, const char **ret_text, struct refusal *refusal)
 {
     const json_t *value = json_object_get(asked->request, name);
 
@@ -32,8 +19,7 @@ static enum status need_text(const struct asked *asked, const char *name, const 
     return STATUS_OK;
 }
 
-/* `otherwise` where it isn't given. */
-static enum status take_number(const struct asked *asked, const char *name, int64_t otherwise, int64_t *ret_number, struct refusal *refusal)
+enum status admin_take_number(const struct asked *asked, const char *name, int64_t otherwise, int64_t *ret_number, struct refusal *refusal)
 {
     const json_t *value = json_object_get(asked->request, name);
 
@@ -43,12 +29,11 @@ static enum status take_number(const struct asked *asked, const char *name, int6
     return STATUS_OK;
 }
 
-/* The tenant's id, by its slug. */
-static enum status find_tenant(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
+enum status admin_find_tenant(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
 {
     struct meta_results results = {0};
     struct meta_tenant tenant;
-    enum status status = need_text(asked, "tenant", &asked->tenant, refusal);
+    enum status status = admin_need_text(asked, "tenant", &asked->tenant, refusal);
 
     if (status == STATUS_OK)
         status = meta_tenant_find(metadata, asked->tenant, &results, &tenant, refusal);
@@ -63,7 +48,7 @@ static enum status find_tenant(struct metadata *metadata, struct asked *asked, s
 /* Keys may be the platform's. */
 static enum status find_holder(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
 {
-    return json_object_get(asked->request, "tenant") != NULL ? find_tenant(metadata, asked, refusal) : STATUS_OK;
+    return json_object_get(asked->request, "tenant") != NULL ? admin_find_tenant(metadata, asked, refusal) : STATUS_OK;
 }
 
 static const char *holder(const struct asked *asked)
@@ -71,14 +56,20 @@ static const char *holder(const struct asked *asked)
     return asked->tenant_id[0] != '\0' ? asked->tenant_id : NULL;
 }
 
-static void answer_number(json_t *object, const char *name, int64_t number)
+void admin_number(json_t *object, const char *name, int64_t number)
 {
     (void)json_object_set_new(object, name, number == META_NONE ? json_null() : json_integer(number));
 }
 
-static void answer_text(json_t *object, const char *name, const char *text)
+void admin_text(json_t *object, const char *name, const char *text)
 {
     (void)json_object_set_new(object, name, text != NULL ? json_string(text) : json_null());
+}
+
+void admin_rows(struct asked *asked, const char *name, json_t *rows, bool more)
+{
+    (void)json_object_set_new(asked->answer, name, rows);
+    (void)json_object_set_new(asked->answer, "more", json_boolean(more));
 }
 
 /* --- tenants ---------------------------------------------------------------------------------------------------------------- */
@@ -86,15 +77,15 @@ static void answer_text(json_t *object, const char *name, const char *text)
 static enum status tenant_add(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
 {
     const char *slug = NULL;
-    enum status status = need_text(asked, "tenant", &slug, refusal);
+    enum status status = admin_need_text(asked, "tenant", &slug, refusal);
 
     if (status == STATUS_OK)
         status = meta_tenant_add(metadata, slug, asked->now_ms, asked->tenant_id, refusal);
     if (status != STATUS_OK)
         return status;
     memcpy(asked->subject, asked->tenant_id, NAME_BYTES);
-    answer_text(asked->answer, "id", asked->tenant_id);
-    answer_text(asked->answer, "tenant", slug);
+    admin_text(asked->answer, "id", asked->tenant_id);
+    admin_text(asked->answer, "tenant", slug);
     return STATUS_OK;
 }
 
@@ -102,8 +93,8 @@ static json_t *tenant_json(const struct meta_tenant *tenant)
 {
     json_t *object = json_object();
 
-#define TEXT(name) answer_text(object, #name, tenant->name);
-#define INT(name) answer_number(object, #name, tenant->name);
+#define TEXT(name) admin_text(object, #name, tenant->name);
+#define INT(name) admin_number(object, #name, tenant->name);
 #define X(kind, name) kind(name)
     META_TENANT_FIELDS(X)
 #undef X
@@ -120,14 +111,13 @@ static enum status tenant_list(struct metadata *metadata, struct asked *asked, s
     uint32_t count = 0;
     bool more = false;
     int64_t after = 0;
-    enum status status = take_number(asked, "after", 0, &after, refusal);
+    enum status status = admin_take_number(asked, "after", 0, &after, refusal);
 
     if (status == STATUS_OK)
         status = meta_tenant_list(metadata, after, ROWS, &results, &tenants, &count, &more, refusal);
     for (uint32_t i = 0; i < count; i++)
         (void)json_array_append_new(list, tenant_json(&tenants[i]));
-    (void)json_object_set_new(asked->answer, "tenants", list);
-    (void)json_object_set_new(asked->answer, "more", json_boolean(more));
+    admin_rows(asked, "tenants", list, more);
     meta_results_free(&results);
     return status;
 }
@@ -135,7 +125,7 @@ static enum status tenant_list(struct metadata *metadata, struct asked *asked, s
 static enum status tenant_set(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
 {
     json_t *settings = json_object_get(asked->request, "settings");
-    enum status status = find_tenant(metadata, asked, refusal);
+    enum status status = admin_find_tenant(metadata, asked, refusal);
     const char *name;
     json_t *value;
 
@@ -152,7 +142,7 @@ static enum status tenant_set(struct metadata *metadata, struct asked *asked, st
 
 static enum status tenant_move(struct metadata *metadata, struct asked *asked, const char *from, const char *to, struct refusal *refusal)
 {
-    enum status status = find_tenant(metadata, asked, refusal);
+    enum status status = admin_find_tenant(metadata, asked, refusal);
 
     return status == STATUS_OK ? meta_tenant_move(metadata, asked->tenant_id, from, to, refusal) : status;
 }
@@ -178,9 +168,9 @@ static enum status key_add(struct metadata *metadata, struct asked *asked, struc
     enum status status = find_holder(metadata, asked, refusal);
 
     if (status == STATUS_OK)
-        status = need_text(asked, "role", &role, refusal);
+        status = admin_need_text(asked, "role", &role, refusal);
     if (status == STATUS_OK)
-        status = take_number(asked, "expires_at_ms", META_NONE, &expires_at_ms, refusal);
+        status = admin_take_number(asked, "expires_at_ms", META_NONE, &expires_at_ms, refusal);
     if (status == STATUS_OK && expires_at_ms != META_NONE && expires_at_ms <= asked->now_ms)
         status = refuse(refusal, STATUS_INVALID, "the key would have expired already");
     if (status == STATUS_OK)
@@ -188,8 +178,8 @@ static enum status key_add(struct metadata *metadata, struct asked *asked, struc
     if (status != STATUS_OK)
         return status;
     snprintf(asked->subject, NAME_BYTES, "%s", id);
-    answer_text(asked->answer, "id", id);
-    answer_text(asked->answer, "key", text);
+    admin_text(asked->answer, "id", id);
+    admin_text(asked->answer, "key", text);
     return STATUS_OK;
 }
 
@@ -197,12 +187,12 @@ static json_t *key_json(const struct meta_key *key)
 {
     json_t *object = json_object();
 
-    answer_text(object, "id", key->id);
-    answer_text(object, "role", key->role);
-    answer_number(object, "number", key->number);
-    answer_number(object, "created_at_ms", key->created_at_ms);
-    answer_number(object, "expires_at_ms", key->expires_at_ms);
-    answer_number(object, "revoked_at_ms", key->revoked_at_ms);
+    admin_text(object, "id", key->id);
+    admin_text(object, "role", key->role);
+    admin_number(object, "number", key->number);
+    admin_number(object, "created_at_ms", key->created_at_ms);
+    admin_number(object, "expires_at_ms", key->expires_at_ms);
+    admin_number(object, "revoked_at_ms", key->revoked_at_ms);
     return object;
 }
 
@@ -217,13 +207,12 @@ static enum status key_list(struct metadata *metadata, struct asked *asked, stru
     enum status status = find_holder(metadata, asked, refusal);
 
     if (status == STATUS_OK)
-        status = take_number(asked, "after", 0, &after, refusal);
+        status = admin_take_number(asked, "after", 0, &after, refusal);
     if (status == STATUS_OK)
         status = meta_key_list(metadata, holder(asked), after, ROWS, &results, &keys, &count, &more, refusal);
     for (uint32_t i = 0; i < count; i++)
         (void)json_array_append_new(list, key_json(&keys[i]));
-    (void)json_object_set_new(asked->answer, "keys", list);
-    (void)json_object_set_new(asked->answer, "more", json_boolean(more));
+    admin_rows(asked, "keys", list, more);
     meta_results_free(&results);
     return status;
 }
@@ -234,7 +223,7 @@ static enum status key_revoke(struct metadata *metadata, struct asked *asked, st
     enum status status = find_holder(metadata, asked, refusal);
 
     if (status == STATUS_OK)
-        status = need_text(asked, "key", &key, refusal);
+        status = admin_need_text(asked, "key", &key, refusal);
     if (status == STATUS_OK)
         status = meta_key_revoke(metadata, holder(asked), key, asked->now_ms, refusal);
     if (status == STATUS_OK)
@@ -247,11 +236,14 @@ static enum status key_revoke(struct metadata *metadata, struct asked *asked, st
 #define OPS(X)                                                                                                   \
     X("tenant.add", tenant_add, true) X("tenant.list", tenant_list, false) X("tenant.set", tenant_set, true)      \
     X("tenant.suspend", tenant_suspend, true) X("tenant.resume", tenant_resume, true)                            \
-    X("key.add", key_add, true) X("key.list", key_list, false) X("key.revoke", key_revoke, true)
+    X("key.add", key_add, true) X("key.list", key_list, false) X("key.revoke", key_revoke, true) \
+    X("job.list", admin_job_list, false) X("job.show", admin_job_show, false) X("job.cancel", admin_job_cancel, false)             \
+    X("model.list", admin_model_list, false) X("model.judge", admin_model_judge, true) X("usage.list", admin_usage_list, false)    \
+    X("audit.list", admin_audit_list, false)
 static const struct op_row {
     const char *name;
     op *run;
-    bool changes; /* and so is in the audit log */
+    bool changes; /* and is in the audit log for that; job.cancel says so itself */
 } ops[] = {
 #define X(name, run, changes) {name, run, changes},
     OPS(X)

@@ -7,6 +7,7 @@
 #include "control/api/job_request.h"
 #include "control/api/repeat.h"
 #include "control/metadata/audit.h"
+#include "control/metadata/job_wish.h"
 #include "control/metadata/model.h"
 
 #define PATH "/v1/fine_tuning/jobs"
@@ -295,101 +296,30 @@ void job_list(struct call *call, struct metadata *metadata)
 
 /* --- told to stop, or to go on ---------------------------------------------------------------------------------------------- */
 
-struct step {
-    enum meta_job_state to;
-    enum meta_job_state target;
-};
-struct wish {
-    const char *act;   /* in the audit log and in the event */
-    const char *event;
-    enum meta_job_state wanted; /* where it ends */
-    /* From each state; to META_JOB_STATES_COUNT: that is refused. */
-    struct step steps[META_JOB_STATES_COUNT];
-};
-#define NO {META_JOB_STATES_COUNT, META_JOB_NO_TARGET}
-#define GO(state) {META_JOB_##state, META_JOB_NO_TARGET}
-#define STOP(target) {META_JOB_STOPPING, META_JOB_##target}
-static const struct wish cancelling = {
-    "job.cancel", "cancelled", META_JOB_CANCELLED,
-    {[META_JOB_VALIDATING] = GO(CANCELLED), [META_JOB_QUEUED] = GO(CANCELLED), [META_JOB_STARTING] = STOP(CANCELLED),
-     [META_JOB_RUNNING] = STOP(CANCELLED), [META_JOB_STOPPING] = STOP(CANCELLED), [META_JOB_PAUSED] = GO(CANCELLED),
-     [META_JOB_EVALUATING] = GO(CANCELLED), [META_JOB_SUCCEEDED] = NO, [META_JOB_FAILED] = NO, [META_JOB_CANCELLED] = NO}};
-static const struct wish pausing = {
-    "job.pause", "paused", META_JOB_PAUSED,
-    {[META_JOB_VALIDATING] = {META_JOB_VALIDATING, META_JOB_PAUSED}, [META_JOB_QUEUED] = GO(PAUSED), [META_JOB_STARTING] = STOP(PAUSED),
-     [META_JOB_RUNNING] = STOP(PAUSED), [META_JOB_STOPPING] = STOP(PAUSED), [META_JOB_PAUSED] = NO, [META_JOB_EVALUATING] = NO,
-     [META_JOB_SUCCEEDED] = NO, [META_JOB_FAILED] = NO, [META_JOB_CANCELLED] = NO}};
-static const struct wish resuming = {
-    "job.resume", "resumed", META_JOB_QUEUED,
-    {[META_JOB_VALIDATING] = GO(VALIDATING), [META_JOB_QUEUED] = NO, [META_JOB_STARTING] = NO, [META_JOB_RUNNING] = NO,
-     [META_JOB_STOPPING] = STOP(QUEUED), [META_JOB_PAUSED] = GO(QUEUED), [META_JOB_EVALUATING] = NO, [META_JOB_SUCCEEDED] = NO,
-     [META_JOB_FAILED] = NO, [META_JOB_CANCELLED] = NO}};
-
 struct wishing {
     const struct meta_caller *caller;
     const char *job;
-    const struct wish *wish;
-    int64_t now_ms;
-    bool is_there;   /* it is so already, and nothing was done */
-    char state[16];  /* STATUS_INVALID: from which it isn't done */
+    enum meta_job_wish wish;
+    struct meta_job_wished wished;
 };
-
-/* Where it is, or is going. */
-static enum meta_job_state heading(const struct meta_job *job)
-{
-    const enum meta_job_state target = meta_job_state_parse(job->target);
-
-    return target != META_JOB_STATES_COUNT ? target : meta_job_state_parse(job->state);
-}
-
-static bool is_wanted(const struct wishing *wishing, const struct meta_job *job)
-{
-    const enum meta_job_state state = heading(job);
-
-    if (wishing->wish->wanted != META_JOB_QUEUED)
-        return state == wishing->wish->wanted;
-    return state == META_JOB_QUEUED || state == META_JOB_STARTING || state == META_JOB_RUNNING || state == META_JOB_VALIDATING;
-}
 
 static enum status wish_rows(struct metadata *metadata, void *context, struct refusal *refusal)
 {
     struct wishing *wishing = context;
-    const char *tenant = wishing->caller->tenant;
-    struct meta_results results = {0};
-    struct meta_job job;
-    enum status status = meta_job_get(metadata, tenant, wishing->job, &results, &job, refusal);
 
-    if (status == STATUS_OK && is_wanted(wishing, &job)) {
-        wishing->is_there = true;
-    } else if (status == STATUS_OK) {
-        const enum meta_job_state state = meta_job_state_parse(job.state);
-        const struct step step = state < META_JOB_STATES_COUNT ? wishing->wish->steps[state] : (struct step)NO;
-        const struct meta_job_move move = {.tenant = tenant, .id = job.id, .from = state, .attempt = job.attempt, .to = step.to,
-                                           .target = step.target, .reason = wishing->wish->wanted == META_JOB_CANCELLED ? "cancelled" : NULL,
-                                           .crash_step = META_NONE};
-
-        snprintf(wishing->state, sizeof(wishing->state), "%s", job.state);
-        status = step.to == META_JOB_STATES_COUNT ? refuse(refusal, STATUS_INVALID, "the job is past that")
-                                                  : meta_job_move(metadata, &move, wishing->now_ms, NULL, refusal);
-        if (status == STATUS_OK)
-            status = meta_event_add(metadata, tenant, job.id, "info", wishing->wish->event, NULL, (struct meta_bytes){NULL, 0}, wishing->now_ms,
-                                    NULL, refusal);
-        if (status == STATUS_OK)
-            status = meta_audit_add(metadata, tenant, wishing->caller->key, wishing->wish->act, job.id, wishing->now_ms, refusal);
-    }
-    meta_results_free(&results);
-    return status;
+    return meta_job_ask(metadata, wishing->caller->tenant, wishing->job, wishing->wish, wishing->caller->key, api_now_ms(), &wishing->wished,
+                        refusal);
 }
 
-static void fulfil(struct call *call, struct metadata *metadata, const struct wish *wish)
+static void fulfil(struct call *call, struct metadata *metadata, enum meta_job_wish wish)
 {
-    struct wishing wishing = {.caller = &call->caller, .job = http_id(call->request, 0), .wish = wish, .now_ms = api_now_ms()};
+    struct wishing wishing = {.caller = &call->caller, .job = http_id(call->request, 0), .wish = wish};
     struct refusal refusal = {{0}};
     struct fault fault = {0};
     const enum status status = meta_writer_call(call->api->config.writer, wish_rows, &wishing, &refusal);
 
     if (status == STATUS_INVALID)
-        fault_set(&fault, 400, "invalid_state", NULL, "the job is %s: that can't be done with it any more", wishing.state);
+        fault_set(&fault, 400, "invalid_state", NULL, "the job is %s: that can't be done with it any more", wishing.wished.state);
     else if (status == STATUS_CONFLICT)
         fault_set(&fault, 400, "invalid_state", NULL, "the job is being cancelled: that can't be done with it any more");
     else if (status != STATUS_OK)
@@ -398,22 +328,22 @@ static void fulfil(struct call *call, struct metadata *metadata, const struct wi
         fault_answer(call->request, &fault);
         return;
     }
-    if (!wishing.is_there)
+    if (!wishing.wished.was_so)
         tell_driver(call, wishing.job);
     answer_job(call, metadata, wishing.job);
 }
 
 void job_cancel(struct call *call, struct metadata *metadata)
 {
-    fulfil(call, metadata, &cancelling);
+    fulfil(call, metadata, META_JOB_CANCEL);
 }
 
 void job_pause(struct call *call, struct metadata *metadata)
 {
-    fulfil(call, metadata, &pausing);
+    fulfil(call, metadata, META_JOB_PAUSE);
 }
 
 void job_resume(struct call *call, struct metadata *metadata)
 {
-    fulfil(call, metadata, &resuming);
+    fulfil(call, metadata, META_JOB_RESUME);
 }

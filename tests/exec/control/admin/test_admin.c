@@ -9,7 +9,11 @@
 
 #include "control/admin/admin.h"
 #include "control/metadata/audit.h"
+#include "control/metadata/file.h"
+#include "control/metadata/job.h"
 #include "control/metadata/key.h"
+#include "control/metadata/model.h"
+#include "control/metadata/tenant.h"
 #include "exec/scratch.h"
 #include "support.h"
 
@@ -175,6 +179,80 @@ static void tenants_and_keys_are_made_listed_and_revoked(void **state)
     rig_end(&rig);
 }
 
+/* A tenant with a job and a model, as rows. */
+static void fill(struct rig *rig)
+{
+    struct meta_results results = {0};
+    struct meta_job_new job = {.id = "ftjob-1", .base = "tiny", .file = "file-1", .settings = "{}"};
+    struct meta_model_new model = {.id = "m1", .suffix = "", .step = META_NONE, .base = "tiny", .object = "obj-2", .digest = "d", .rank = 8,
+                                   .bytes = 1, .lineage = "{}"};
+    const struct meta_bytes sealed = {(const uint8_t *)"s", 1};
+    char name[META_MODEL_NAME_BYTES];
+    struct meta_tenant tenant;
+
+    assert_int_equal(meta_tenant_find(rig->metadata, "acme", &results, &tenant, &rig->refusal), STATUS_OK);
+    assert_int_equal(meta_base_add(rig->metadata, "tiny", "d", "/m", 1, &rig->refusal), STATUS_OK);
+    for (int i = 1; i <= 2; i++) {
+        const char *object = i == 1 ? "obj-1" : "obj-2";
+
+        assert_int_equal(meta_object_add(rig->metadata, tenant.id, object, "file", object, &rig->refusal), STATUS_OK);
+        assert_int_equal(meta_object_written(rig->metadata, tenant.id, object, 1, "d", &rig->refusal), STATUS_OK);
+    }
+    assert_int_equal(meta_file_add(rig->metadata, tenant.id, "file-1", "obj-1", "fine-tune", sealed, META_NONE, 1, &rig->refusal), STATUS_OK);
+    job.tenant = tenant.id;
+    model.tenant = tenant.id;
+    assert_int_equal(meta_job_add(rig->metadata, &job, 1, &rig->refusal), STATUS_OK);
+    assert_int_equal(meta_model_add(rig->metadata, &model, 1, name, &rig->refusal), STATUS_OK);
+    meta_results_free(&results);
+}
+
+static void jobs_models_usage_and_the_log_are_told(void **state)
+{
+    struct rig rig;
+    json_t *answer;
+    json_t *first;
+    char request[256];
+    int fd;
+
+    (void)state;
+    rig_begin(&rig);
+    fd = connect_here(&rig);
+    expect(fd, "{\"op\": \"tenant.add\", \"tenant\": \"acme\"}", NULL);
+    expect(fd, "{\"op\": \"tenant.add\", \"tenant\": \"other\"}", NULL);
+    fill(&rig); /* the writer is idle: nobody asks */
+    answer = ask(fd, "{\"op\": \"job.list\", \"tenant\": \"acme\"}");
+    first = json_array_get(json_object_get(answer, "jobs"), 0);
+    assert_string_equal(text_of(first, "id"), "ftjob-1");
+    assert_string_equal(text_of(first, "state"), "validating");
+    json_decref(answer);
+    expect(fd, "{\"op\": \"job.show\", \"tenant\": \"other\", \"job\": \"ftjob-1\"}", "NOT_FOUND");
+    expect(fd, "{\"op\": \"job.cancel\", \"tenant\": \"other\", \"job\": \"ftjob-1\"}", "NOT_FOUND");
+    expect(fd, "{\"op\": \"job.cancel\", \"tenant\": \"acme\", \"job\": \"ftjob-1\"}", NULL);
+    answer = ask(fd, "{\"op\": \"job.show\", \"tenant\": \"acme\", \"job\": \"ftjob-1\"}");
+    assert_string_equal(text_of(json_object_get(answer, "job"), "state"), "cancelled");
+    assert_string_equal(text_of(json_array_get(json_object_get(answer, "events"), 0), "code"), "cancelled");
+    json_decref(answer);
+    answer = ask(fd, "{\"op\": \"model.list\", \"tenant\": \"acme\"}");
+    first = json_array_get(json_object_get(answer, "models"), 0);
+    assert_string_equal(text_of(first, "verdict"), "pending_eval");
+    snprintf(request, sizeof(request), "{\"op\": \"model.judge\", \"tenant\": \"acme\", \"model\": \"%s\", \"verdict\": \"deployable\"}",
+             text_of(first, "name"));
+    json_decref(answer);
+    expect(fd, request, NULL);
+    expect(fd, "{\"op\": \"model.judge\", \"tenant\": \"acme\", \"model\": \"tiny\", \"verdict\": \"blocked\"}", "INVALID");
+    expect(fd, "{\"op\": \"usage.list\", \"tenant\": \"acme\"}", NULL);
+    expect(fd, "{\"op\": \"usage.list\", \"tenant\": \"acme\", \"hours\": 0}", "INVALID");
+    answer = ask(fd, "{\"op\": \"audit.list\"}");
+    assert_int_equal(json_array_size(json_object_get(answer, "entries")), 4);
+    first = json_array_get(json_object_get(answer, "entries"), 0);
+    assert_string_equal(text_of(first, "act"), "model.judge");
+    assert_string_equal(text_of(first, "subject"), "m1");
+    json_decref(answer);
+    close(fd);
+    rig_stop(&rig);
+    rig_end(&rig);
+}
+
 static void long_lists_come_in_pages(void **state)
 {
     char request[128];
@@ -316,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tenants_and_keys_are_made_listed_and_revoked),
+        cmocka_unit_test(jobs_models_usage_and_the_log_are_told),
         cmocka_unit_test(long_lists_come_in_pages),
         cmocka_unit_test(nonsense_is_answered_and_changes_nothing),
         cmocka_unit_test(more_than_so_many_are_told_to_wait),
