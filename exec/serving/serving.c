@@ -56,6 +56,7 @@ static void hear_welcome(struct serving *serving)
         return;
     serving->inventory_at = 0;
     serving->inventory_due = true;
+    serving->beat.kv_free_permille = UINT32_MAX; /* what the one before was told last, this one was not */
 }
 
 static void hear_drain(struct serving *serving, const struct wire_drain *drain)

@@ -405,6 +405,68 @@ static void without_a_control_plane_the_base_is_held_for_a_while(void **context)
     control_end(&control);
 }
 
+/* Requests, credit, aborts, loads and unloads in any order, and control planes that come anew: each request is billed once, whoever waits
+ * hears one end, and nothing stays behind. */
+static void a_storm_bills_each_request_once(void **context)
+{
+    static struct control control;
+    static const char *const names[] = {"one", "two", "three"};
+    uint64_t seed = test_seed(7);
+    uint64_t since = 1; /* the first request of this control plane's */
+    struct object objects[3];
+
+    (void)context;
+    control_begin(&control, one_place);
+    for (uint32_t i = 0; i < 3; i++) {
+        place_adapter(&control.place, names[i], 8, 7 + i);
+        object_make(&control, names[i], "acme", &objects[i]);
+    }
+    for (int round = 0; round < 400; round++) {
+        const uint64_t deed = draw_below(&seed, 20);
+        const uint64_t request = control.requests > 0 ? 1 + draw_below(&seed, control.requests) : 0;
+        struct object *object = &objects[draw_below(&seed, 3)];
+        struct wire_unload unload = {.generation = control.generation};
+
+        if (deed < 6 && control.requests < HEARD_MAX - 1) {
+            (void)control_ask(&control, &(struct wanted){.object = deed < 2 ? NULL : object, .prompt_tokens = 10, .seed = seed,
+                                                         .max_tokens = 1 + (uint32_t)draw_below(&seed, 40),
+                                                         .credit = 1 + (uint32_t)draw_below(&seed, 60)});
+        } else if (deed < 9 && request >= since && heard_of(&control, request)->reply.ends == 0) {
+            (void)wire_say(control.wire, WIRE_CREDIT, &(struct wire_credit){.request = request, .tokens = 20}, 0, NULL, 0);
+        } else if (deed < 11 && request >= since && heard_of(&control, request)->reply.ends == 0) {
+            (void)wire_say(control.wire, WIRE_ABORT, &(struct wire_abort){.request = request}, 0, NULL, 0);
+        } else if (deed < 14) {
+            control_load(&control, object);
+        } else if (deed == 14) {
+            memcpy(unload.digest, object->key, 32);
+            control_say(&control, WIRE_UNLOAD, &unload, NULL, 0);
+        } else if (deed == 15 && round % 4 == 0) {
+            control_again(&control);
+            since = control.requests + 1;
+        }
+        control_turn(&control, 0);
+    }
+    for (uint64_t request = since; request <= control.requests; request++)
+        (void)wire_say(control.wire, WIRE_CREDIT, &(struct wire_credit){.request = request, .tokens = 1000}, 0, NULL, 0);
+    for (uint64_t request = 1; request <= control.requests; request++) {
+        struct heard *heard = heard_of(&control, request);
+
+        control_until(&control, heard->usages == 1 && (request < since || heard->reply.ends == 1));
+        assert_true(heard->usage.output_tokens >= heard->reply.count);
+        if (heard->reply.ends == 1 && heard->done.finish != CORE_END_CANCELLED)
+            assert_int_equal(heard->usage.output_tokens, heard->reply.count);
+    }
+    assert_true(control.requests > 20);
+    control_until(&control, control.beat.running == 0 && control.beat.waiting == 0 && control.beat.kv_free_permille == 1000);
+    control_say(&control, WIRE_DRAIN, &(struct wire_drain){.deadline_ms = UINT32_MAX}, NULL, 0);
+    for (int i = 0; i < 10; i++)
+        control_turn(&control, 5);
+    assert_int_equal(control_join(&control), STATUS_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        object_end(&objects[i]);
+    control_end(&control);
+}
+
 /* Hardened, with an empty environment, and nothing open but its socket. */
 static void the_program_itself_serves(void **context)
 {
@@ -488,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_drain_finishes_and_ends),
         cmocka_unit_test(a_drain_has_a_deadline),
         cmocka_unit_test(without_a_control_plane_the_base_is_held_for_a_while),
+        cmocka_unit_test(a_storm_bills_each_request_once),
         cmocka_unit_test(the_program_itself_serves),
         cmocka_unit_test(five_thousand_adapters_are_registered_at_once),
     };
