@@ -48,14 +48,6 @@ static void launch(struct core *core, struct call *call)
     refuse_launch(core, call, status);
 }
 
-/* What was sent is on the way; the launcher keeps a worker's end until it is forgotten. */
-static void forget(struct core *core, struct worker_link *worker)
-{
-    if (core->config.launcher->table->forget(core->config.launcher, worker->launch.worker) == STATUS_IO)
-        core->launcher_gone = true;
-    worker_link_free(core, worker);
-}
-
 void driven_call(struct core *core, struct call *call)
 {
     struct worker_link *worker = worker_link_find(core, call->number);
@@ -81,7 +73,7 @@ void driven_call(struct core *core, struct call *call)
         break;
     case CALL_FORGET:
         if (worker->is_gone)
-            forget(core, worker);
+            worker_link_forget(core, worker);
         break;
     }
 }

@@ -124,6 +124,9 @@ struct worker_link {
     uint32_t found_base;
     uint16_t found_mask;
     bool is_over;            /* a fault, or ended by us: nothing more is read */
+    bool end_wanted;         /* the launcher took no more just now: asked again each turn */
+    bool end_at_once;
+    bool forget_wanted;
     bool has_exited;
     bool is_gone;            /* its exit and all its frames were heard */
     bool wants_output;
@@ -153,7 +156,9 @@ void worker_link_turn(struct core *core, struct worker_link *worker);
 void worker_link_end(struct core *core, struct worker_link *worker, bool at_once);
 /* Behind what waits already; owns it. */
 void worker_link_say(struct core *core, struct worker_link *worker, struct said *said);
-int64_t worker_link_due_ns(const struct worker_link *worker);
+/* At the launcher, and here. */
+void worker_link_forget(struct core *core, struct worker_link *worker);
+int64_t worker_link_due_ns(const struct core *core, const struct worker_link *worker);
 void found_settle(struct core *core);
 
 /* The driver's workers. */

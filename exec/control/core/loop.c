@@ -141,7 +141,7 @@ static int64_t due_ns(const struct core *core, int64_t stop_at_ns)
 
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         if (core->workers[i] != NULL)
-            due = min_i64(due, worker_link_due_ns(core->workers[i]));
+            due = min_i64(due, worker_link_due_ns(core, core->workers[i]));
     }
     if (core->acts_waiting != NULL)
         due = min_i64(due, core->acts_again_at_ns);

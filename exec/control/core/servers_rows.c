@@ -76,11 +76,7 @@ static enum status write_end(struct metadata *metadata, void *context, struct re
 
 static void end_was_written(struct core *core, struct act *act)
 {
-    struct worker_link *worker = worker_link_find(core, act->worker);
-
-    if (core->config.launcher->table->forget(core->config.launcher, act->worker) == STATUS_IO)
-        core->launcher_gone = true;
-    worker_link_free(core, worker);
+    worker_link_forget(core, worker_link_find(core, act->worker));
 }
 
 void server_end_row(struct core *core, struct worker_link *worker, const char *how)

@@ -14,6 +14,8 @@
 #define QUEUE_BYTES (1u << 20)
 /* Packets read of one worker before the next one's. */
 #define PACKETS_MAX 64
+/* A launcher that took no more is asked again. */
+#define AGAIN_NS (100 * NS_PER_MS)
 #define SAYS_MAX 256
 
 /* --- the table ------------------------------------------------------------------------------------------------------------------- */
@@ -160,12 +162,29 @@ void worker_link_hear(struct core *core, struct worker_link *worker)
     }
 }
 
+static void try_end(struct core *core, struct worker_link *worker)
+{
+    const enum status status = core->config.launcher->table->end(core->config.launcher, worker->launch.worker, worker->end_at_once);
+
+    worker->end_wanted = status == STATUS_FULL;
+    core->launcher_gone |= status == STATUS_IO;
+}
+
 void worker_link_end(struct core *core, struct worker_link *worker, bool at_once)
 {
-    if (worker->has_exited)
-        return;
-    if (core->config.launcher->table->end(core->config.launcher, worker->launch.worker, at_once) == STATUS_IO)
-        core->launcher_gone = true;
+    worker->end_at_once |= at_once;
+    if (!worker->has_exited)
+        try_end(core, worker);
+}
+
+void worker_link_forget(struct core *core, struct worker_link *worker)
+{
+    const enum status status = core->config.launcher->table->forget(core->config.launcher, worker->launch.worker);
+
+    worker->forget_wanted = status == STATUS_FULL;
+    core->launcher_gone |= status == STATUS_IO;
+    if (!worker->forget_wanted)
+        worker_link_free(core, worker);
 }
 
 void worker_link_say(struct core *core, struct worker_link *worker, struct said *said)
@@ -256,6 +275,12 @@ static void leave(struct core *core, struct worker_link *worker)
 
 void worker_link_turn(struct core *core, struct worker_link *worker)
 {
+    if (worker->forget_wanted) {
+        worker_link_forget(core, worker);
+        return;
+    }
+    if (worker->end_wanted && !worker->has_exited)
+        try_end(core, worker);
     if (worker->phase != WORKER_TALKS)
         return;
     if (worker->socket >= 0 && !worker->is_dead && !worker->is_over) {
@@ -273,8 +298,10 @@ void worker_link_turn(struct core *core, struct worker_link *worker)
         leave(core, worker);
 }
 
-int64_t worker_link_due_ns(const struct worker_link *worker)
+int64_t worker_link_due_ns(const struct core *core, const struct worker_link *worker)
 {
+    if (worker->forget_wanted || (worker->end_wanted && !worker->has_exited))
+        return core->now_ns + AGAIN_NS;
     return worker->phase == WORKER_TALKS && worker->socket >= 0 && !worker->is_over ? wire_state(worker->wire).beat_due_at_ns : NEVER_NS;
 }
 

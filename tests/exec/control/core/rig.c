@@ -72,6 +72,10 @@ static enum status ask_stage(struct launcher *launcher, enum stage_act what, con
 {
     struct stage *stage = front_of(launcher)->stage;
 
+    if (stage->full_for > 0 && (what == STAGE_END || what == STAGE_END_AT_ONCE || what == STAGE_FORGET)) {
+        stage->full_for--;
+        return STATUS_FULL;
+    }
     pthread_mutex_lock(&stage->lock);
     check(stage->asks_count < ARRAY_COUNT(stage->asks));
     stage->asks[stage->asks_count++] = (struct stage_ask){what, *launch};

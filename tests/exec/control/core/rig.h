@@ -76,6 +76,7 @@ struct stage {
     bool refuses;          /* start() is answered REFUSED */
     bool fails_loads;
     uint32_t forgotten;
+    _Atomic uint32_t full_for; /* so many calls the launcher takes no end and no forget */
 };
 
 /* What a test is told of a request. */

@@ -118,6 +118,26 @@ static void a_refused_launch_and_an_end_are_heard(void **state)
     rig_end(&rig);
 }
 
+static void a_full_launcher_is_asked_again(void **state)
+{
+    uint64_t worker;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_open(&rig);
+    worker = launch(&rig, CORE_TRAINER);
+    UNTIL(&rig, rig.seen.of[CORE_HEARD_STARTED] == 1);
+    rig.stage.full_for = 2;
+    OK(&rig, core_end(rig.core, worker, true));
+    UNTIL(&rig, rig.seen.of[CORE_HEARD_EXITED] == 1);
+    assert_int_equal(rig.seen.last[CORE_HEARD_EXITED].end.code, 9);
+    rig.stage.full_for = 2;
+    OK(&rig, core_forget(rig.core, worker));
+    UNTIL(&rig, rig.stage.forgotten == 1);
+    rig_end(&rig);
+}
+
 /* Garbage is answered KILL, and the process is ended. */
 static void a_worker_that_breaks_the_rules_is_ended(void **state)
 {
@@ -181,6 +201,7 @@ int main(void)
         cmocka_unit_test(the_drivers_workers_are_told_and_heard),
         cmocka_unit_test(an_exit_is_heard_after_all_frames),
         cmocka_unit_test(a_refused_launch_and_an_end_are_heard),
+        cmocka_unit_test(a_full_launcher_is_asked_again),
         cmocka_unit_test(a_worker_that_breaks_the_rules_is_ended),
         cmocka_unit_test(the_drivers_workers_are_found_again),
     };
