@@ -213,7 +213,7 @@ $(B)/%.o: %.c
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
-.PHONY: benches cuda cuda-goldens check-gpu bench-gpu all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
+.PHONY: up down benches cuda cuda-goldens check-gpu bench-gpu all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
 # bin/ is what people use: the release build, whatever else was built after it.
 links: $(B)/bin/berth-sim $(B)/bin/berth-exec
 ifeq ($(MODE),release)
@@ -238,6 +238,14 @@ demo: deps ## install what is missing, build, run the main job, say where the re
 	@$(MAKE) --no-print-directory demo-run
 demo-run:
 	bin/berth-sim run scenarios/azure-conv.yaml --out demo-report/run.h5 --report demo-report
+
+# What is printed is for eval; all else goes to stderr.
+up: ## start the platform on this machine; prints BASE_URL, API_KEY and BASE_MODEL. BERTH_STATE: its folder; BERTH_PORT: its port
+	@$(MAKE) --no-print-directory deps >&2
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all >&2
+	@exec/up.sh up $${BERTH_STATE:-build/up}
+down: ## stop what make up started
+	@exec/up.sh down $${BERTH_STATE:-build/up}
 
 check: deps ## install what is missing, build, run the tests (release and asan), at most ten minutes
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests benches cuda

@@ -48,7 +48,7 @@ static enum status read_model(struct registration *base, struct core_base *ret_b
     if (status != STATUS_OK)
         return status;
     ret_base->bytes = (uint64_t)model->weights_bytes;
-    ret_base->load_ns = NS_PER_S + (int64_t)((double)model->weights_bytes / READ_BYTES_PER_S * NS_PER_S);
+    ret_base->load_ns = 10 * NS_PER_MS + (int64_t)((double)model->weights_bytes / READ_BYTES_PER_S * NS_PER_S);
     ret_base->positions_max = (uint32_t)model->config.positions_max;
     status = safetensors_digest(model->files, NULL, ret_base->digest);
     if (status == STATUS_OK)
