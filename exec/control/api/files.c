@@ -118,6 +118,7 @@ struct deletion {
     const struct meta_caller *caller;
     const char *file;
     char object[NAME_BYTES];
+    char report[NAME_BYTES]; /* "": none */
 };
 
 static enum status delete_row(struct metadata *metadata, void *context, struct refusal *refusal)
@@ -130,6 +131,8 @@ static enum status delete_row(struct metadata *metadata, void *context, struct r
 
     if (status == STATUS_OK) {
         memcpy(deletion->object, file.object, strlen(file.object) + 1);
+        if (file.report != NULL)
+            memcpy(deletion->report, file.report, strlen(file.report) + 1);
         status = meta_file_delete(metadata, tenant, deletion->file, refusal);
     }
     meta_results_free(&results);
@@ -150,6 +153,8 @@ void files_delete(struct call *call, struct metadata *metadata)
     status = meta_writer_call(call->api->config.writer, delete_row, &deletion, &refusal);
     if (status == STATUS_OK)
         status = object_destroy(&call->api->home, call->caller.tenant, deletion.object, &refusal);
+    if (status == STATUS_OK && deletion.report[0] != '\0')
+        status = object_destroy(&call->api->home, call->caller.tenant, deletion.report, &refusal);
     if (status == STATUS_OK) {
         http_answer_json(call->request, 200, json_pack("{s:s,s:s,s:b}", "id", deletion.file, "object", "file", "deleted", true));
         return;
