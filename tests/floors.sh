@@ -34,14 +34,14 @@ allowed() {
                          "exec/engine/files/refusal.h exec/crypto/names.h" ;;
     exec/control/http)
                     echo "shared/base shared/host exec/engine/files/refusal.h" ;;
-    # Composes the others; prompts are rendered and tokenized here, by the reader that the model server has. What the core's and the
+    # Composes the others; prompts are rendered and tokenized here. What the core's and the
     # driver's headers speak of comes with them.
     exec/control/api)
                     echo "shared/base shared/host exec/control/http/http.h exec/control/metadata exec/engine/files/refusal.h exec/store/store.h" \
                          "exec/crypto/envelope.h exec/crypto/names.h exec/crypto/secret.h exec/crypto/vault.h exec/control/objects/objects.h" \
                          "exec/control/driver/driver.h exec/control/core/core.h" \
                          "exec/wire/wire.h exec/wire/frame.h exec/keeper/launcher.h shared/fleet/event.h" \
-                         "exec/worker/ask.h exec/worker/worker.h exec/engine shared/cache shared/model shared/policy shared/replica" ;;
+                         "exec/engine/tokenizer/tokenizer.h exec/engine/tokenizer/utf8.h exec/engine/chat/chat.h" ;;
     exec/control/objects)
                     echo "shared/base exec/control/metadata exec/engine/files/refusal.h exec/store/store.h exec/crypto" ;;
     exec|exec/*)    echo "shared exec" ;;
@@ -52,6 +52,7 @@ allowed() {
 
 for file in $(find "$build/shared" "$build/traces" "$build/sim" "$build/exec" -name '*.d' | sort); do
     unit=${file#"$build/"}
+    [ -f "${unit%.d}.c" ] || continue # it was removed since
     folder=$(dirname "$unit")
     may="$folder $(allowed "$folder")"
     # -MMD leaves system headers out; a header is named once in the first rule.

@@ -12,7 +12,6 @@
 #define THREADS 8
 /* What frames a file of the largest size. */
 #define MULTIPART_EXTRA (UINT64_C(64) << 10)
-#define CHAT_BODY_BYTES_MAX (UINT64_C(16) << 20)
 #define JOB_BODY_BYTES_MAX (UINT64_C(256) << 10)
 
 static const char *const headers[] = {"idempotency-key", "x-stainless-retry-count"};
@@ -162,8 +161,8 @@ static void add_routes(struct api *api)
     add(api, HTTP_GET, "/v1/models/{id}", models_get, true);
     add(api, HTTP_DELETE, "/v1/models/{id}", models_delete, false);
     if (api->config.core != NULL) {
-        add_with_body(api, "/v1/chat/completions", chat_create, true, CHAT_BODY_BYTES_MAX);
-        add_with_body(api, "/v1/completions", completion_create, true, CHAT_BODY_BYTES_MAX);
+        add_with_body(api, "/v1/chat/completions", chat_begin, true, CHAT_BODY_BYTES_MAX);
+        add_with_body(api, "/v1/completions", completion_begin, true, CHAT_BODY_BYTES_MAX);
     }
     add_jobs(api);
     add(api, HTTP_GET, "/v1/files", files_list, false);
@@ -211,7 +210,9 @@ enum status api_open(const struct api_config *config, struct api **ret_api, stru
         return refuse(refusal, STATUS_IO, "no memory for the API");
     }
     add_routes(api);
-    status = pool_start(&config->metadata, THREADS, &api->pool, refusal);
+    status = chats_open(config->bases, config->tokenizers, config->bases_count, &api->chats, refusal);
+    if (status == STATUS_OK)
+        status = pool_start(&config->metadata, THREADS, &api->pool, refusal);
     if (status == STATUS_OK)
         status = sweeper_start(api, refusal);
     if (status == STATUS_OK)
@@ -235,11 +236,14 @@ void api_close(struct api *api, uint32_t within_ms)
         return;
     if (api->http != NULL)
         http_stop(api->http, within_ms);
+    if (api->chats != NULL)
+        atomic_store(&api->chats->stopping, true);
     pool_stop(api->pool);
     if (api->http != NULL)
         http_close(api->http);
     sweeper_stop(api->sweeper);
     limits_free(api->limits);
+    chats_close(api->chats);
     sodium_memzero(api->once_key, sizeof(api->once_key));
     pthread_mutex_destroy(&api->lock);
     free(api);

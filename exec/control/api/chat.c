@@ -1,538 +1,276 @@
-/* The life of a request for answers. It is a task of the pool, which asks the core for each answer, and ends it when all have ended; in between
- * the core's thread brings tokens, and the HTTP thread tells what the client took and whether it is gone.
- *
- * Locks: `lock` is held by whoever makes events, and http.h is called under it; the HTTP thread's calls take `taken_lock` alone, under which
- * nothing is called. What the client does not take waits in `backlog`: at most CORE_CREDIT_TOKENS tokens of each answer, for the core is told of
- * those that were taken, and no more come before. */
-#include <stdatomic.h>
+#include "control/api/chat.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "control/api/chat.h"
-#include "control/metadata/model.h"
+/* --- what is asked for ------------------------------------------------------------------------------------------------------ */
 
-/* Where a request says nothing; of what is left of the model's context, if that is less. */
-#define MAX_TOKENS_DEFAULT 4096u
-#define BODY_REFUSED 400
-
-/* Events that the client has not taken, in order: whose, and how many tokens. */
-struct taken {
-    uint32_t choice;
-    uint32_t tokens;
-};
-struct waiting {
-    struct waiting *next;
-    struct taken taken;
-    char *text;
-};
-
-struct chat {
-    struct task task;
-    struct api *api;
-    struct http_request *request;
-    struct chat_request asked;
-    struct chat_head head;
-    char tenant[NAME_BYTES];
-    uint32_t tenant_number;
-    uint64_t tokens_taken; /* of the tenant's minute */
-    uint32_t base;
-    bool has_adapter;
-    struct core_adapter adapter;
-    struct chat_choice *choices;
-    uint32_t count;
-    bool has_asked;
-    bool has_aborted;
-    atomic_bool is_gone;
-
-    pthread_mutex_t lock; /* of what follows */
-    uint32_t pending;
-    bool is_stream;       /* it has begun */
-    bool is_over;         /* nobody listens: refused or gone */
-    bool has_usage;       /* its event was made */
-    struct fault fault;   /* why it is not done */
-    struct waiting *backlog;
-    struct waiting **backlog_end;
-
-    pthread_mutex_t taken_lock; /* of what follows */
-    struct taken *ring;   /* [ring_size] */
-    uint32_t ring_size, ring_from, ring_count;
-};
-
-/* --- what the client takes -------------------------------------------------------------------------------------------------- */
-
-static void ring_push(struct chat *chat, struct taken taken)
-{
-    pthread_mutex_lock(&chat->taken_lock);
-    if (chat->ring_count == chat->ring_size) {
-        const uint32_t size = chat->ring_size > 0 ? 2 * chat->ring_size : 64;
-        struct taken *ring = malloc(size * sizeof(*ring));
-
-        check(ring != NULL);
-        for (uint32_t i = 0; i < chat->ring_count; i++)
-            ring[i] = chat->ring[(chat->ring_from + i) % chat->ring_size];
-        free(chat->ring);
-        chat->ring = ring;
-        chat->ring_size = size;
-        chat->ring_from = 0;
-    }
-    chat->ring[(chat->ring_from + chat->ring_count++) % chat->ring_size] = taken;
-    pthread_mutex_unlock(&chat->taken_lock);
-}
-
-/* The newest, which was not sent after all. */
-static void ring_unpush(struct chat *chat)
-{
-    pthread_mutex_lock(&chat->taken_lock);
-    chat->ring_count--;
-    pthread_mutex_unlock(&chat->taken_lock);
-}
-
-static bool ring_pop(struct chat *chat, struct taken *ret_taken)
-{
-    bool there;
-
-    pthread_mutex_lock(&chat->taken_lock);
-    there = chat->ring_count > 0;
-    if (there) {
-        *ret_taken = chat->ring[chat->ring_from];
-        chat->ring_from = (chat->ring_from + 1) % chat->ring_size;
-        chat->ring_count--;
-    }
-    pthread_mutex_unlock(&chat->taken_lock);
-    return there;
-}
-
-/* On the HTTP thread, as the next one. */
-static void taken(void *context, uint32_t events, uint64_t bytes)
-{
-    struct chat *chat = context;
-    struct taken one;
-
-    (void)bytes;
-    while (events-- > 0 && ring_pop(chat, &one))
-        if (one.tokens > 0)
-            core_taken(chat->api->config.core, chat->choices[one.choice].id, one.tokens);
-    pool_ask(chat->api->pool, &chat->task); /* there is room for what waits */
-}
-
-static void gone(void *context)
-{
-    struct chat *chat = context;
-
-    atomic_store(&chat->is_gone, true);
-    pool_ask(chat->api->pool, &chat->task);
-}
-
-/* --- events; under the lock ------------------------------------------------------------------------------------------------- */
-
-static bool begin_stream(struct chat *chat)
-{
-    const struct http_stream stream = {.taken = taken, .context = chat};
-
-    if (chat->is_stream || chat->is_over)
-        return !chat->is_over;
-    chat->is_stream = http_stream_begin(chat->request, &stream) == STATUS_OK;
-    if (!chat->is_stream)
-        chat->is_over = true; /* it was answered: too many streams */
-    return chat->is_stream;
-}
-
-static enum status send_event(struct chat *chat, struct taken what, const char *text)
-{
-    enum status status;
-
-    ring_push(chat, what);
-    status = http_stream_event(chat->request, text, strlen(text));
-    if (status != STATUS_OK)
-        ring_unpush(chat);
-    if (status == STATUS_END) {
-        chat->is_over = true;
-        atomic_store(&chat->is_gone, true);
-    }
-    return status;
-}
-
-/* Takes the text. */
-static void push_event(struct chat *chat, struct taken what, char *text)
-{
-    struct waiting *waiting;
-
-    if (!begin_stream(chat) || (chat->backlog == NULL && send_event(chat, what, text) != STATUS_FULL)) {
-        free(text);
-        return;
-    }
-    waiting = malloc(sizeof(*waiting));
-    check(waiting != NULL);
-    *waiting = (struct waiting){.taken = what, .text = text};
-    *chat->backlog_end = waiting;
-    chat->backlog_end = &waiting->next;
-}
-
-static void drop_first(struct chat *chat)
-{
-    struct waiting *waiting = chat->backlog;
-
-    chat->backlog = waiting->next;
-    if (chat->backlog == NULL)
-        chat->backlog_end = &chat->backlog;
-    free(waiting->text);
-    free(waiting);
-}
-
-static void flush(struct chat *chat)
-{
-    while (chat->backlog != NULL && (chat->is_over || send_event(chat, chat->backlog->taken, chat->backlog->text) != STATUS_FULL))
-        drop_first(chat);
-}
-
-/* --- on the core's thread --------------------------------------------------------------------------------------------------- */
-
-static void on_tokens(void *owner, const struct wire_tokens *tokens)
-{
-    struct chat_choice *choice = owner;
-    struct chat *chat = choice->chat;
-    const struct taken what = {choice->index, tokens->tokens_count};
-
-    pthread_mutex_lock(&chat->lock);
-    if (chat->asked.logprobs)
-        chat_add_logprobs(&chat->head, choice, tokens);
-    if (!chat->asked.stream)
-        token_text_add(&choice->text, (const char *)tokens->text, tokens->text_count);
-    if (chat->asked.stream && (tokens->text_count > 0 || chat->asked.logprobs || !choice->has_begun))
-        push_event(chat, what, chat_event(&chat->head, choice, (const char *)tokens->text, tokens->text_count, NULL));
-    else
-        core_taken(chat->api->config.core, choice->id, what.tokens); /* nothing of it waits for the client */
-    pthread_mutex_unlock(&chat->lock);
-}
-
-static void set_fault(struct chat *chat, const struct core_end *end)
-{
-    struct fault *fault = &chat->fault;
-
-    if (fault->status != 0 || end->reason == CORE_END_CANCELLED)
-        return;
-    if (end->reason == CORE_END_REFUSED) {
-        fault_set(fault, BODY_REFUSED, NULL, NULL, "%.*s", (int)min_u64(end->text_bytes, 200), end->text);
-    } else if (end->reason == CORE_END_BUSY) {
-        fault_set(fault, 503, "overloaded", "model", "no server takes this model's requests now; try again");
-        fault->retry_ms = 1000;
-    } else {
-        fault_set(fault, 502, "server_lost", NULL, "the model's server was lost in the middle of the answer; ask again");
-    }
-}
-
-/* What an answer ends with. Under the lock. */
-static void end_choice(struct chat *chat, struct chat_choice *choice, const struct core_end *end)
-{
-    const bool good = end->reason == CORE_END_STOP || end->reason == CORE_END_LENGTH;
-
-    choice->end = *end;
-    choice->end.text = NULL;
-    choice->has_ended = true;
-    if (!good)
-        set_fault(chat, end);
-    else if (chat->asked.stream)
-        push_event(chat, (struct taken){choice->index, 0},
-                   chat_event(&chat->head, choice, end->text != NULL ? end->text : "", end->text_bytes, chat_finish(end->reason)));
-    else if (end->text_bytes > 0)
-        token_text_add(&choice->text, end->text, end->text_bytes);
-    chat->pending--;
-}
-
-static void on_end(void *owner, const struct core_end *end)
-{
-    struct chat_choice *choice = owner;
-    struct chat *chat = choice->chat;
-
-    pthread_mutex_lock(&chat->lock);
-    end_choice(chat, choice, end);
-    if (chat->pending == 0 || chat->fault.status != 0)
-        pool_ask(chat->api->pool, &chat->task); /* under the lock: who sees that none is left frees all this */
-    pthread_mutex_unlock(&chat->lock);
-}
-
-/* --- on the pool ------------------------------------------------------------------------------------------------------------ */
-
-static void ask_one(struct chat *chat, struct chat_choice *choice, const char *account)
-{
-    const struct token_list *prompt = &chat->asked.prompts[choice->index / chat->asked.n];
-    char *settings;
-    enum status status;
-
-    json_object_set_new(chat->asked.settings, "seed", json_integer((json_int_t)(chat->asked.seed + choice->index)));
-    settings = json_dumps(chat->asked.settings, JSON_COMPACT);
-    check(settings != NULL);
-    status = core_ask(chat->api->config.core,
-                      &(struct core_ask){.base = chat->base, .adapter = chat->has_adapter ? &chat->adapter : NULL, .tenant = chat->tenant_number,
-                                         .prompt = prompt->ids, .prompt_tokens = (uint32_t)prompt->count, .max_tokens = chat->asked.max_tokens,
-                                         .settings = settings, .account = account, .owner = choice, .tokens = on_tokens, .end = on_end},
-                      &choice->id);
-    free(settings);
-    if (status == STATUS_OK)
-        return;
-    pthread_mutex_lock(&chat->lock);
-    end_choice(chat, choice, &(struct core_end){.reason = CORE_END_BUSY});
-    pthread_mutex_unlock(&chat->lock);
-}
-
-static void ask_all(struct chat *chat)
-{
-    char account[NAME_BYTES + sizeof(chat->head.model) + 1];
-
-    snprintf(account, sizeof(account), "%s %s", chat->tenant, chat->head.model);
-    chat->has_asked = true;
-    http_on_gone(chat->request, gone, chat);
-    for (uint32_t i = 0; i < chat->count; i++)
-        ask_one(chat, &chat->choices[i], account);
-}
-
-/* What was asked and does not end by itself soon. */
-static void abort_all(struct chat *chat)
-{
-    if (chat->has_aborted)
-        return;
-    chat->has_aborted = true;
-    for (uint32_t i = 0; i < chat->count; i++)
-        if (chat->choices[i].id != 0)
-            core_abort(chat->api->config.core, chat->choices[i].id);
-}
-
-static void count_tokens(const struct chat *chat, uint64_t *ret_prompt, uint64_t *ret_output)
-{
-    *ret_prompt = 0;
-    *ret_output = 0;
-    for (uint32_t i = 0; i < chat->asked.prompts_count; i++)
-        *ret_prompt += chat->asked.prompts[i].count;
-    for (uint32_t i = 0; i < chat->count; i++)
-        *ret_output += chat->choices[i].end.output_tokens;
-}
-
-/* Under the lock. True: all is said. */
-static bool say_last(struct chat *chat)
-{
-    uint64_t prompt_tokens;
-    uint64_t output_tokens;
-
-    if (chat->pending > 0)
-        return false;
-    count_tokens(chat, &prompt_tokens, &output_tokens);
-    if (chat->is_stream && chat->asked.include_usage && !chat->has_usage && chat->fault.status == 0) {
-        chat->has_usage = true;
-        push_event(chat, (struct taken){0, 0}, chat_usage_event(&chat->head, prompt_tokens, output_tokens));
-    }
-    return chat->backlog == NULL || chat->is_over;
-}
-
-static void chat_free(struct chat *chat)
-{
-    while (chat->backlog != NULL)
-        drop_first(chat);
-    for (uint32_t i = 0; i < chat->count; i++) {
-        json_decref(chat->choices[i].logprobs);
-        token_text_free(&chat->choices[i].text);
-    }
-    free(chat->choices);
-    free(chat->ring);
-    chat_request_free(&chat->asked);
-    pthread_mutex_destroy(&chat->lock);
-    pthread_mutex_destroy(&chat->taken_lock);
-}
-
-/* Nobody else has it any more. */
-static void finish(struct chat *chat)
-{
-    uint64_t prompt_tokens;
-    uint64_t output_tokens;
-    uint64_t used;
-
-    count_tokens(chat, &prompt_tokens, &output_tokens);
-    used = prompt_tokens * chat->asked.n + output_tokens;
-    if (used < chat->tokens_taken)
-        limits_give(chat->api->limits, chat->tenant, LIMITS_TOKENS, chat->tokens_taken - used);
-    limits_leave(chat->api->limits, chat->tenant, chat->count);
-    if (chat->is_stream && chat->fault.status != 0)
-        http_stream_fail(chat->request, chat->fault.status, chat->fault.code, chat->fault.text);
-    else if (chat->is_stream)
-        http_stream_end(chat->request);
-    else if (chat->is_over)
-        ; /* refused as a stream: it was answered then */
-    else if (chat->fault.status != 0)
-        fault_answer(chat->request, &chat->fault);
-    else if (chat->asked.stream || atomic_load(&chat->is_gone))
-        http_answer_error(chat->request, 499, "cancelled", NULL, "the client has left");
-    else
-        http_answer_json(chat->request, 200, chat_answer(&chat->head, chat->choices, chat->count, prompt_tokens, output_tokens));
-}
-
-static bool chat_run(struct task *task, struct metadata *metadata)
-{
-    struct chat *chat = (struct chat *)task;
-    bool over;
-    bool stop;
-
-    (void)metadata;
-    if (!chat->has_asked)
-        ask_all(chat);
-    pthread_mutex_lock(&chat->lock);
-    flush(chat);
-    stop = chat->fault.status != 0 || chat->is_over;
-    over = say_last(chat);
-    pthread_mutex_unlock(&chat->lock);
-    if (!over && (stop || atomic_load(&chat->is_gone)))
-        abort_all(chat);
-    if (!over)
-        return false;
-    finish(chat);
-    chat_free(chat);
-    return true;
-}
-
-/* --- beginning -------------------------------------------------------------------------------------------------------------- */
-
-static bool find_base(struct chat *chat, const char *name, struct fault *fault)
-{
-    const struct api_config *config = &chat->api->config;
-
-    while (chat->base < config->bases_count && strcmp(config->bases[chat->base].name, name) != 0)
-        chat->base++;
-    if (chat->base < config->bases_count)
-        return true;
-    fault_set(fault, 503, "model_not_served", "model", "this model's base is not served here now");
-    return false;
-}
-
-static bool find_model(struct call *call, struct chat *chat, struct metadata *metadata, struct fault *fault)
+static bool find_model(struct chat *chat, struct metadata *metadata, struct fault *fault)
 {
     struct meta_results results = {0};
-    struct refusal refusal = {{0}};
     struct meta_model model;
-    const enum status status = meta_name_resolve(metadata, call->caller.tenant, chat->asked.model, &results, &model, &refusal);
 
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-        fault_from(call->api, fault, status, &refusal);
-    } else if (status == STATUS_NOT_FOUND || !model_may_answer(&model)) {
-        fault_no_model(fault);
-    } else if (find_base(chat, model.base, fault) && model.id != NULL) {
-        chat->has_adapter = true;
-        core_adapter_key(call->caller.tenant, model.digest, chat->adapter.key);
-        snprintf(chat->adapter.tenant, sizeof(chat->adapter.tenant), "%s", call->caller.tenant);
-        snprintf(chat->adapter.object, sizeof(chat->adapter.object), "%s", model.object);
-        chat->adapter.rank = (uint32_t)model.rank;
-        chat->adapter.bytes = (uint64_t)model.bytes;
+    if (model_find(chat->api, metadata, chat->caller.tenant, chat->ask.model, &results, &model, fault)) {
+        chat->base = chats_find(chat->api->chats, model.base, fault);
+        snprintf(chat->model, sizeof(chat->model), "%s", model.name);
+        chat->has_adapter = model.id != NULL;
+        if (chat->has_adapter) {
+            core_adapter_key(chat->caller.tenant, model.digest, chat->adapter.key);
+            snprintf(chat->adapter.tenant, sizeof(chat->adapter.tenant), "%s", chat->caller.tenant);
+            snprintf(chat->adapter.object, sizeof(chat->adapter.object), "%s", model.object);
+            chat->adapter.rank = (uint32_t)model.rank;
+            chat->adapter.bytes = (uint64_t)model.bytes;
+        }
     }
     meta_results_free(&results);
     return fault->status == 0;
 }
 
-/* Each prompt with its answer within the base's context. */
-static bool fit(struct chat *chat, struct fault *fault)
+static const json_t *prompt_at(const struct chat_ask *ask, uint32_t index)
 {
-    const uint32_t positions = chat->api->config.bases[chat->base].positions_max;
-    const bool chosen = chat->asked.max_tokens > 0;
-    uint64_t longest = 0;
+    const json_t *first = json_array_get(ask->prompt, 0);
 
-    for (uint32_t i = 0; i < chat->asked.prompts_count; i++)
-        longest = max_u64(longest, chat->asked.prompts[i].count);
-    if (longest + (chosen ? chat->asked.max_tokens : 1) > positions) {
-        fault_set(fault, 400, "context_length_exceeded", chat->asked.is_chat ? "messages" : "prompt",
-                  "this model's context is %u tokens; the prompt has %llu%s%s", positions, (unsigned long long)longest,
-                  chosen ? ", and the answer may have max_tokens" : "", chosen ? ": ask for fewer" : "");
+    return first == NULL || json_is_integer(first) ? ask->prompt : json_array_get(ask->prompt, index);
+}
+
+/* Ids of every prompt, and the tokens that an answer may have, which all of them leave room for. */
+static bool make_prompts(struct chat *chat, struct fault *fault)
+{
+    const uint32_t positions_max = chat->base->core->positions_max;
+    size_t longest = 0;
+
+    chat->prompts = calloc(chat->ask.prompts, sizeof(chat->prompts[0]));
+    check(chat->prompts != NULL);
+    for (uint32_t i = 0; i < chat->ask.prompts; i++) {
+        const bool fine = chat->ask.is_chat ? chat_prompt_messages(chat->base, &chat->ask, &chat->prompts[i], fault)
+                                            : chat_prompt_text(chat->base, prompt_at(&chat->ask, i), &chat->prompts[i], fault);
+
+        if (!fine)
+            return false;
+        longest = (size_t)max_u64(longest, chat->prompts[i].count);
+        chat->prompt_tokens += chat->prompts[i].count;
+    }
+    if (longest + max_u64(chat->ask.max_tokens, 1) > positions_max) {
+        fault_set(fault, 400, "context_length_exceeded", chat->ask.is_chat ? "messages" : "prompt",
+                  "this model's maximum context length is %u tokens; %zu are in the %s and %u may be in the answer", (unsigned)positions_max,
+                  longest, chat->ask.is_chat ? "messages" : "prompt", (unsigned)max_u64(chat->ask.max_tokens, 1));
         return false;
     }
-    if (!chosen)
-        chat->asked.max_tokens = (uint32_t)min_u64(positions - longest, MAX_TOKENS_DEFAULT);
+    if (chat->ask.max_tokens == 0)
+        chat->ask.max_tokens = min_u32(positions_max - (uint32_t)longest, CHAT_TOKENS_DEFAULT);
     return true;
 }
 
-/* What the tenant may take in a minute, and have running. */
-static bool enter(struct call *call, struct chat *chat, struct fault *fault)
+static bool fits_memory(const struct chat *chat, struct fault *fault)
 {
-    struct limits_state state;
-    uint64_t tokens = 0;
+    const uint64_t odds = (uint64_t)chat->choices_count * chat->ask.max_tokens * (1 + chat->ask.top_logprobs);
 
-    for (uint32_t i = 0; i < chat->asked.prompts_count; i++)
-        tokens += (chat->asked.prompts[i].count + chat->asked.max_tokens) * chat->asked.n;
-    if (!limits_enter(call->api->limits, call->caller.tenant, chat->count, api_now_ms())) {
-        fault_set(fault, 429, "rate_limit_exceeded", NULL, "your organization has as many answers under way as it may");
-        fault->retry_ms = 1000;
-        return false;
-    }
-    if (limits_take(call->api->limits, call->caller.tenant, LIMITS_TOKENS, call->tenant.tokens_per_min, tokens, api_now_ms(), &state)) {
-        chat->tokens_taken = tokens;
-        call_limit_headers(call->request, "tokens", &state);
+    if (chat->ask.streams || !chat->ask.wants_logprobs || odds <= CHAT_ODDS_MAX)
+        return true;
+    fault_set(fault, 400, NULL, "logprobs", "so many log-probabilities come as a stream only: with n, max_tokens and alternatives there may be %llu, "
+              "and %u fit into one answer", (unsigned long long)odds, CHAT_ODDS_MAX);
+    return false;
+}
+
+/* --- what the tenant may ---------------------------------------------------------------------------------------------------- */
+
+/* Prompts and all that may be answered; what was not answered is given back at the end. */
+static bool take_tokens(struct chat *chat, struct fault *fault)
+{
+    const uint64_t amount = chat->prompt_tokens + (uint64_t)chat->choices_count * chat->ask.max_tokens;
+    struct limits_state state;
+    const bool taken = limits_take(chat->api->limits, chat->caller.tenant, LIMITS_TOKENS, chat->tenant.tokens_per_min, amount, api_now_ms(), &state);
+
+    call_limit_headers(chat->request, "tokens", &state);
+    if (taken) {
+        chat->taken_tokens = amount;
         return true;
     }
-    limits_leave(call->api->limits, call->caller.tenant, chat->count);
-    call_limit_headers(call->request, "tokens", &state);
-    fault_set(fault, 429, "rate_limit_exceeded", NULL, "more than %llu tokens a minute: this is your organization's limit",
-              (unsigned long long)state.limit);
+    fault_set(fault, 429, "rate_limit_exceeded", NULL, "more than %llu tokens a minute, those that may be answered among them: this is your "
+              "organization's limit", (unsigned long long)state.limit);
     fault->retry_ms = state.retry_ms;
     return false;
 }
 
-static void name_it(struct call *call, struct chat *chat)
+static bool enter(struct chat *chat, struct fault *fault)
 {
-    const struct core_base *base = &call->api->config.bases[chat->base];
-
-    meta_id(chat->asked.is_chat ? "chatcmpl-" : "cmpl-", chat->head.id);
-    chat->head.is_chat = chat->asked.is_chat;
-    chat->head.created_s = api_now_ms() / 1000;
-    chat->head.include_usage = chat->asked.include_usage;
-    chat->head.tokenizer = call->api->config.tokenizers[chat->base];
-    snprintf(chat->head.model, sizeof(chat->head.model), "%s", chat->asked.model);
-    snprintf(chat->head.fingerprint, sizeof(chat->head.fingerprint), "fp_%02x%02x%02x%02x%02x", base->digest[0], base->digest[1],
-             base->digest[2], base->digest[3], base->digest[4]);
-    snprintf(chat->tenant, sizeof(chat->tenant), "%s", call->caller.tenant);
-    chat->tenant_number = call->tenant.number;
+    chat->entered = limits_enter(chat->api->limits, chat->caller.tenant, chat->choices_count, api_now_ms());
+    if (!chat->entered) {
+        fault_set(fault, 429, "rate_limit_exceeded", NULL, "more than %u answers at once: this is your organization's limit",
+                  LIMITS_TENANT_RUNNING_MAX);
+        fault->retry_ms = 1000;
+    }
+    return chat->entered && take_tokens(chat, fault);
 }
 
-static bool prepare(struct call *call, struct chat *chat, struct metadata *metadata, const json_t *body, bool is_chat, struct fault *fault)
+/* --- asking ----------------------------------------------------------------------------------------------------------------- */
+
+static enum status ask_one(struct chat *chat, struct chat_choice *choice)
 {
-    if (!chat_request_read(body, is_chat, &chat->asked, fault) || !find_model(call, chat, metadata, fault) ||
-        !chat_request_prompts(body, &chat->asked, call->api->config.tokenizers[chat->base], fault) || !fit(chat, fault))
-        return false;
-    chat->count = chat->asked.prompts_count * chat->asked.n;
-    name_it(call, chat);
-    chat->choices = calloc(chat->count, sizeof(*chat->choices));
-    check(chat->choices != NULL);
-    for (uint32_t i = 0; i < chat->count; i++)
-        chat->choices[i] = (struct chat_choice){.chat = chat, .index = i};
-    chat->pending = chat->count;
-    return enter(call, chat, fault);
+    const struct token_list *prompt = &chat->prompts[choice->index / chat->ask.choices];
+    char *settings = chat_ask_settings(&chat->ask, choice->index);
+    const struct core_ask ask = {.base = (uint32_t)(chat->base - chat->api->chats->bases),
+                                 .adapter = chat->has_adapter ? &chat->adapter : NULL,
+                                 .tenant = chat->tenant.number,
+                                 .prompt = prompt->ids,
+                                 .prompt_tokens = (uint32_t)prompt->count,
+                                 .max_tokens = chat->ask.max_tokens,
+                                 .settings = settings,
+                                 .account = chat->account,
+                                 .owner = choice,
+                                 .tokens = chat_got_tokens,
+                                 .end = chat_got_end};
+    enum status status;
+
+    pthread_mutex_lock(&chat->lock);
+    chat->open++;
+    pthread_mutex_unlock(&chat->lock);
+    status = core_ask(chat->api->config.core, &ask, &choice->request);
+    free(settings);
+    if (status == STATUS_OK)
+        atomic_store(&choice->asked, true);
+    return status;
 }
 
-static void create(struct call *call, struct metadata *metadata, bool is_chat)
+static void refuse_ask(struct chat *chat, enum status status)
+{
+    struct fault fault = {0};
+
+    if (status == STATUS_FULL) {
+        fault_set(&fault, 429, "rate_limit_exceeded", NULL, "too many requests at once; try again");
+        fault.retry_ms = 1000;
+    } else if (status == STATUS_END) {
+        fault_set(&fault, 503, "stopping", NULL, "the server stops; try again");
+        fault.retry_ms = 1000;
+    } else {
+        fault_set(&fault, 400, NULL, NULL, "the model's server cannot take this request: %s", status_text(status));
+    }
+    pthread_mutex_lock(&chat->lock);
+    chat->open--;
+    chat_fail(chat, &fault);
+    pthread_mutex_unlock(&chat->lock);
+}
+
+/* Who leaves meanwhile is seen after each: either he finds the request asked, or it is aborted here. */
+static void ask_all(struct chat *chat)
+{
+    bool goes_on = true;
+
+    http_on_gone(chat->request, chat_gone, chat);
+    for (uint32_t i = 0; goes_on && i < chat->choices_count; i++) {
+        const enum status status = ask_one(chat, &chat->choices[i]);
+
+        if (status != STATUS_OK)
+            refuse_ask(chat, status);
+        else if (atomic_load(&chat->gone))
+            core_abort(chat->api->config.core, chat->choices[i].request);
+        goes_on = status == STATUS_OK && !atomic_load(&chat->gone);
+    }
+    pthread_mutex_lock(&chat->lock);
+    chat->asked_all = true;
+    chat->over |= atomic_load(&chat->gone);
+    pthread_mutex_unlock(&chat->lock);
+}
+
+static void make_head(struct chat *chat)
+{
+    snprintf(chat->id, sizeof(chat->id), "%s-%s", chat->ask.is_chat ? "chatcmpl" : "cmpl", http_request_id(chat->request) + strlen("req_"));
+    snprintf(chat->account, sizeof(chat->account), "%s %s", chat->caller.tenant, chat->model);
+    chat->head = (struct chat_head){.is_chat = chat->ask.is_chat, .id = chat->id, .model = chat->model, .fingerprint = chat->base->fingerprint,
+                                    .created_s = api_now_ms() / 1000, .tokenizer = chat->base->tokenizer,
+                                    .wants_logprobs = chat->ask.wants_logprobs, .wants_usage = chat->ask.wants_usage,
+                                    .top_logprobs = chat->ask.top_logprobs};
+}
+
+static bool chat_run(struct task *task, struct metadata *metadata)
+{
+    struct chat *chat = (struct chat *)task;
+    struct fault fault = {0};
+
+    if (chat->has_run)
+        return chat_look(chat);
+    chat->has_run = true;
+    if (find_model(chat, metadata, &fault) && make_prompts(chat, &fault) && fits_memory(chat, &fault) && enter(chat, &fault)) {
+        make_head(chat);
+        ask_all(chat);
+        return chat_look(chat);
+    }
+    fault_answer(chat->request, &fault);
+    chat_free(chat);
+    return true;
+}
+
+/* --- beginning and end ------------------------------------------------------------------------------------------------------ */
+
+static void begin(struct call *call, bool is_chat)
 {
     json_t *body = http_json(call->request);
     struct fault fault = {0};
+    struct chat_ask ask;
     struct chat *chat;
+    uint32_t count;
 
     if (body == NULL)
         return;
-    chat = calloc(1, sizeof(*chat));
+    if (!chat_ask_read(body, is_chat, &ask, &fault)) {
+        fault_answer(call->request, &fault);
+        json_decref(body);
+        return;
+    }
+    count = ask.prompts * ask.choices;
+    chat = calloc(1, sizeof(*chat) + count * sizeof(chat->choices[0]));
     check(chat != NULL);
     chat->task.run = chat_run;
     chat->api = call->api;
     chat->request = call->request;
-    chat->backlog_end = &chat->backlog;
+    chat->caller = call->caller;
+    chat->tenant = call->tenant;
+    chat->body = body;
+    chat->ask = ask;
+    chat->choices_count = count;
     pthread_mutex_init(&chat->lock, NULL);
-    pthread_mutex_init(&chat->taken_lock, NULL);
-    if (prepare(call, chat, metadata, body, is_chat, &fault)) {
-        pool_begin(call->api->pool, &chat->task);
-    } else {
-        fault_answer(call->request, &fault);
-        chat_free(chat);
-        free(chat);
+    for (uint32_t i = 0; i < count; i++) {
+        chat->choices[i].chat = chat;
+        chat->choices[i].index = i;
     }
-    json_decref(body);
+    pool_begin(call->api->pool, &chat->task);
 }
 
-void chat_create(struct call *call, struct metadata *metadata)
+void chat_begin(struct call *call, struct metadata *metadata)
 {
-    create(call, metadata, true);
+    (void)metadata;
+    begin(call, true);
 }
 
-void completion_create(struct call *call, struct metadata *metadata)
+void completion_begin(struct call *call, struct metadata *metadata)
 {
-    create(call, metadata, false);
+    (void)metadata;
+    begin(call, false);
+}
+
+/* The pool frees the chat itself. */
+void chat_free(struct chat *chat)
+{
+    const uint64_t used = chat->prompt_tokens + chat->output_tokens;
+
+    if (chat->entered)
+        limits_leave(chat->api->limits, chat->caller.tenant, chat->choices_count);
+    if (chat->taken_tokens > used)
+        limits_give(chat->api->limits, chat->caller.tenant, LIMITS_TOKENS, chat->taken_tokens - used);
+    atomic_fetch_sub(&chat->api->chats->kept_bytes, chat->kept_bytes);
+    for (struct chat_held *held = chat->first_held, *next; held != NULL; held = next) {
+        next = held->next;
+        free(held);
+    }
+    for (uint32_t i = 0; i < chat->choices_count; i++) {
+        token_text_free(&chat->choices[i].text);
+        token_text_free(&chat->choices[i].odds);
+    }
+    for (uint32_t i = 0; chat->prompts != NULL && i < chat->ask.prompts; i++)
+        token_list_free(&chat->prompts[i]);
+    free(chat->prompts);
+    token_text_free(&chat->scratch);
+    chat_ask_free(&chat->ask);
+    json_decref(chat->body);
+    pthread_mutex_destroy(&chat->lock);
 }

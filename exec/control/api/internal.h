@@ -1,5 +1,6 @@
 /* The API inside. api.c: routes, the beginning and the end. call.c: who asks, and what is answered when it cannot be. models.c,
- * files.c: what is asked. upload.c, download.c: contents as streams. sweep.c: what was left. */
+ * files.c: what is asked. upload.c, download.c: contents as streams. sweep.c: what was left.
+ * chat.h: models that answer. */
 #ifndef API_INTERNAL_H
 #define API_INTERNAL_H
 
@@ -11,6 +12,7 @@
 #include "control/api/pool.h"
 #include "control/metadata/file.h"
 #include "control/metadata/key.h"
+#include "control/metadata/model.h"
 #include "control/objects/objects.h"
 
 struct call;
@@ -38,6 +40,7 @@ struct api {
     uint32_t routes_count;
     uint8_t once_key[32]; /* what repeated requests are known by: hashes under it */
     struct limits *limits;
+    struct chats *chats;
     pthread_mutex_t lock; /* of transfers */
     struct transfer transfers[API_TRANSFERS_MAX];
 };
@@ -87,10 +90,10 @@ uint32_t transfers_open(struct api *api);
 
 /* --- models.c ---- */
 api_serve models_list;
-struct meta_model;
-/* Only what was found deployable, by whatever name it is called. */
-bool model_may_answer(const struct meta_model *model);
-void fault_no_model(struct fault *fault);
+/* What a name answers with. False: `fault`, the same for what is not there, what is another's, and what may not answer. Free `results`
+ * in either case. */
+bool model_find(struct api *api, struct metadata *metadata, const char *tenant, const char *name, struct meta_results *results,
+                struct meta_model *ret_model, struct fault *fault);
 api_serve models_get;
 api_serve models_delete;
 

@@ -12,13 +12,13 @@ static json_t *model_json(const char *id, int64_t created_at_ms, const char *own
     return model;
 }
 
-bool model_may_answer(const struct meta_model *model)
+static bool may_answer(const struct meta_model *model)
 {
     return strcmp(model->verdict, "deployable") == 0;
 }
 
 /* The same for what is not there, what is another's, and what may not answer. */
-void fault_no_model(struct fault *fault)
+static void refuse_name(struct fault *fault)
 {
     fault_set(fault, 404, "model_not_found", "model", "there is no such model, or you do not have access to it");
 }
@@ -60,7 +60,7 @@ static enum status add_models(struct metadata *metadata, const char *tenant, jso
         status = meta_model_list(metadata, tenant, &page, &results, &models, &count, &more, refusal);
         for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
             memcpy(after, models[i].id, strlen(models[i].id) + 1);
-            if (model_may_answer(&models[i]))
+            if (may_answer(&models[i]))
                 json_array_append_new(data, model_json(models[i].name, models[i].created_at_ms, tenant));
         }
         meta_results_free(&results);
@@ -86,23 +86,31 @@ void models_list(struct call *call, struct metadata *metadata)
     fault_answer(call->request, &fault);
 }
 
+bool model_find(struct api *api, struct metadata *metadata, const char *tenant, const char *name, struct meta_results *results,
+                struct meta_model *ret_model, struct fault *fault)
+{
+    struct refusal refusal = {{0}};
+    const enum status status = meta_name_resolve(metadata, tenant, name, results, ret_model, &refusal);
+
+    if (status == STATUS_OK && may_answer(ret_model))
+        return true;
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+        refuse_name(fault);
+    else
+        fault_from(api, fault, status, &refusal);
+    return false;
+}
+
 void models_get(struct call *call, struct metadata *metadata)
 {
     struct meta_results results = {0};
-    struct refusal refusal = {{0}};
     struct meta_model model;
     struct fault fault = {0};
-    enum status status = meta_name_resolve(metadata, call->caller.tenant, http_id(call->request, 0), &results, &model, &refusal);
 
-    if (status == STATUS_OK && model_may_answer(&model)) {
+    if (model_find(call->api, metadata, call->caller.tenant, http_id(call->request, 0), &results, &model, &fault))
         http_answer_json(call->request, 200, model_json(model.name, model.created_at_ms, model.id == NULL ? "system" : call->caller.tenant));
-    } else {
-        if (status == STATUS_OK || status == STATUS_NOT_FOUND)
-            fault_no_model(&fault);
-        else
-            fault_from(call->api, &fault, status, &refusal);
+    else
         fault_answer(call->request, &fault);
-    }
     meta_results_free(&results);
 }
 
@@ -143,7 +151,7 @@ void models_delete(struct call *call, struct metadata *metadata)
 
     (void)metadata;
     if (status == STATUS_NOT_FOUND)
-        fault_no_model(&fault);
+        refuse_name(&fault);
     else if (status != STATUS_OK)
         fault_from(call->api, &fault, status, &refusal);
     else if (deletion.is_base)
