@@ -31,7 +31,7 @@ static enum status g_file_of_object(struct asked *asked, struct refusal *refusal
 static enum status g_job(struct asked *asked, struct refusal *refusal) { struct meta_job x; return meta_job_get(M, asked->job, R, &x, refusal); }
 static enum status g_job_sized(struct asked *asked, struct refusal *refusal)
 {
-    return meta_job_sized(M, asked->job, &(struct meta_job_size){1, 1, 1, 1}, refusal);
+    return meta_job_sized(M, asked->job, &(struct meta_job_size){1, 1, 1, 1, NULL}, refusal);
 }
 static enum status g_job_move(struct asked *asked, struct refusal *refusal)
 {
