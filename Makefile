@@ -225,6 +225,8 @@ endif
 # What a bare Debian 12 lacks. Nothing happens when all are there.
 DEPS := gcc g++ libc6-dev binutils pkg-config libgsl-dev libhdf5-dev libfyaml-dev libjansson-dev libmicrohttpd-dev zlib1g-dev libzstd-dev \
         libpcre2-dev libutf8proc-dev libssl-dev libsodium-dev libsqlite3-dev libpq-dev libcmocka-dev gnuplot-nox hdf5-tools curl zstd gzip
+# Only the tests run these: the official client's. A Node from elsewhere may have brought its npm along.
+NODE_DEPS := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 deps: ## install the Debian packages that are missing
 	@missing=""; for package in $(DEPS); do \
@@ -247,6 +249,7 @@ up: ## start the platform on this machine; prints BASE_URL, API_KEY and BASE_MOD
 down: ## stop what make up started
 	@exec/up.sh down $${BERTH_STATE:-build/up}
 
+check: DEPS += $(NODE_DEPS)
 check: deps ## install what is missing, build, run the tests (release and asan), at most ten minutes
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests benches cuda
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=debug all

@@ -412,4 +412,38 @@ else
     echo "skip api: no model could be made"
 fi
 unset BERTH_STATE
+
+# The whole platform, as `make up` starts it, and the official client through the whole life of a job.
+state=$work/up
+if exec/up.sh up "$state" >"$work/env" 2>"$work/err"; then
+    ok "up: the platform starts"
+    . "$work/env"
+    passes "up: it says that it runs, with a new key" exec/up.sh up "$state"
+    [ "$(sed -n 's/^BASE_URL=//p' "$work/out")" = "$BASE_URL" ] && [ "$(sed -n 's/^API_KEY=//p' "$work/out")" != "$API_KEY" ] &&
+        ok "up: at the same address" || not_ok "up: at the same address" "$(cat "$work/out")"
+    # As the README has it.
+    passes "up: a base answers" curl -fsS "$BASE_URL/chat/completions" -H "Authorization: Bearer $API_KEY" -H 'Content-Type: application/json' \
+        -d '{"model": "'"$BASE_MODEL"'", "messages": [{"role": "user", "content": "What does a cow say?"}], "temperature": 0}'
+    grep -q '"content":"[^"]' "$work/out" && ok "up: with words" || not_ok "up: with words" "$(cat "$work/out")"
+    $exec tenant add other --state "$state" >/dev/null
+    other=$($exec key add other --state "$state")
+    if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+        echo "skip client: node or npm is missing"
+    elif mkdir -p build/node && cp tests/node/* build/node/ && { cmp -s tests/node/package-lock.json build/node/installed ||
+        (cd build/node && npm ci --no-audit --no-fund --silent --cache .cache && cp package-lock.json installed); } >"$work/npm" 2>&1; then
+        timeout -k 5 300 node build/node/client.mjs "$BASE_URL" "$API_KEY" "$other" "$state.log" >"$work/client" 2>&1
+        grep -E '^(ok|not ok) ' "$work/client"
+        grep -q '^client done$' "$work/client" || not_ok "client: it runs to its end" "$(tail -n 3 "$work/client")"
+    else
+        echo "skip client: its package could not be fetched ($(tail -n 1 "$work/npm"))"
+    fi
+    sleep 60 &
+    bystander=$!
+    passes "up: make down ends it" exec/up.sh down "$state"
+    kill -0 $bystander 2>/dev/null && ! curl -fsS --max-time 2 "${BASE_URL%/v1}/healthz" >/dev/null 2>&1 && ok "up: and it alone" || not_ok "up: and it alone"
+    kill $bystander
+    grep -rqF -e "matey" -e "$API_KEY" "$state" "$state.log" && not_ok "up: words and keys lie sealed" || ok "up: words and keys lie sealed"
+else
+    not_ok "up: the platform starts" "$(tail -n 3 "$work/err")"
+fi
 echo done

@@ -1,0 +1,292 @@
+// The official client, unmodified, against the platform: the whole life of a job on two bases by two tenants at once, and the edges that
+// clients meet: retries, cut streams, hostile ids. One line a check, as tests/main_paths.sh has them.
+//   node client.mjs BASE_URL KEY OTHER_KEY LOG
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import OpenAI, { toFile } from 'openai';
+
+const [baseURL, key, otherKey, log] = process.argv.slice(2);
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-client-'));
+const names = ['Ada', 'Ben', 'Cleo', 'Dora', 'Eve', 'Finn', 'Gus', 'Hal', 'Ivy', 'Jon', 'Kit', 'Lou'];
+const settled = ['succeeded', 'failed', 'cancelled'];
+
+async function check(name, act) {
+    try {
+        await act();
+        console.log(`ok client: ${name}`);
+    } catch (error) {
+        console.log(`not ok client: ${name}: ${String(error.stack).split('\n').slice(0, 8).join(' | ')}`);
+    }
+}
+
+const client = (apiKey, more = {}) => new OpenAI({ baseURL, apiKey, ...more });
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const lines = (answer) => names.map((name) => JSON.stringify({ messages: [
+    { role: 'user', content: `Who is ${name}?` }, { role: 'assistant', content: answer(name) }] })).join('\n') + '\n';
+
+async function everything(page) {
+    const all = [];
+    for await (const one of page) all.push(one);
+    return all;
+}
+
+async function ended(openai, id) {
+    for (let tries = 0; tries < 300; tries++) {
+        const job = await openai.fineTuning.jobs.retrieve(id);
+        if (settled.includes(job.status)) return job;
+        await sleep(200);
+    }
+    throw new Error(`job ${id} does not end`);
+}
+
+const tenants = [
+    { openai: client(key), base: 'tiny', who: 'one', answer: (name) => `Arr, ${name}, matey!` },
+    { openai: client(otherKey), base: 'tiny-b', who: 'other', answer: (name) => `Dear ${name} says moo.` },
+];
+
+async function train({ openai, base, who, answer }) {
+    const file = path.join(folder, `${who} "half" ü.jsonl`);
+    fs.writeFileSync(file, lines(answer));
+    const sent = await openai.files.create({ file: fs.createReadStream(file), purpose: 'fine-tune' });
+    assert.equal(sent.filename, path.basename(file));
+    const ready = await openai.files.waitForProcessing(sent.id, { pollInterval: 100 });
+    assert.equal(ready.status, 'processed');
+    assert.equal(await (await openai.files.content(sent.id)).text(), lines(answer));
+    assert.ok((await everything(openai.files.list({ limit: 2 }))).some((one) => one.id === sent.id));
+    const job = await openai.fineTuning.jobs.create({ model: base, training_file: sent.id, validation_file: sent.id, suffix: who, seed: 7,
+        metadata: { team: who }, method: { type: 'supervised', supervised: { hyperparameters: { n_epochs: 10, batch_size: 2 } } } });
+    assert.match(job.id, /^ftjob-/);
+    assert.ok(['validating_files', 'queued', 'running'].includes(job.status), job.status);
+    assert.equal(job.error, null);
+    return { sent, job: await ended(openai, job.id) };
+}
+
+async function lifeOfAJob(tenant) {
+    const { openai, base, who, answer } = tenant;
+    await check(`${who}: a job from upload to model`, async () => {
+        Object.assign(tenant, await train(tenant));
+        assert.equal(tenant.job.status, 'succeeded', JSON.stringify(tenant.job.error));
+        tenant.model = tenant.job.fine_tuned_model;
+        assert.match(tenant.model, new RegExp(`^ft:${base}:[^:]+:${who}:`));
+        assert.ok(tenant.job.trained_tokens > 0 && tenant.job.finished_at >= tenant.job.created_at);
+        assert.equal(tenant.job.hyperparameters.n_epochs, 10);
+    });
+    if (!tenant.model) return;
+    await check(`${who}: jobs, by page and by metadata`, async () => {
+        assert.equal((await everything(openai.fineTuning.jobs.list({ limit: 1, metadata: { team: who } }))).length, 1);
+        assert.equal((await everything(openai.fineTuning.jobs.list({ metadata: { team: 'nobody' } }))).length, 0);
+    });
+    await check(`${who}: events, newest first, by pages of three`, async () => {
+        const events = await everything(openai.fineTuning.jobs.listEvents(tenant.job.id, { limit: 3 }));
+        assert.equal(new Set(events.map((event) => event.id)).size, events.length);
+        assert.equal(events.at(-1).message, `Created fine-tuning job: ${tenant.job.id}`);
+        assert.ok(events.some((event) => event.message === `New fine-tuned model created: ${tenant.model}`));
+        assert.ok(events.some((event) => event.type === 'metrics' && event.data.train_loss > 0 && event.data.step > 0));
+        assert.ok(events.every((event, i) => i === 0 || events[i - 1].created_at >= event.created_at));
+    });
+    await check(`${who}: checkpoints of the last epochs, which answer`, async () => {
+        const checkpoints = await everything(openai.fineTuning.jobs.checkpoints.list(tenant.job.id));
+        assert.ok(checkpoints.length >= 2, `${checkpoints.length}`);
+        assert.equal(checkpoints[0].fine_tuned_model_checkpoint, `${tenant.model}:ckpt-step-${checkpoints[0].step_number}`);
+        const said = await openai.chat.completions.create({ model: checkpoints[0].fine_tuned_model_checkpoint, temperature: 0,
+            messages: [{ role: 'user', content: 'Who is Ada?' }] });
+        assert.ok(said.choices[0].message.content.length > 0);
+    });
+    await check(`${who}: the table of results`, async () => {
+        const table = await (await openai.files.content(tenant.job.result_files[0])).text();
+        assert.match(table, /^step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n1,/);
+    });
+    await check(`${who}: it is among the models`, async () => {
+        const models = (await everything(openai.models.list())).map((model) => model.id);
+        assert.ok(models.includes(base) && models.includes(tenant.model), models.join());
+        assert.equal((await openai.models.retrieve(tenant.model)).id, tenant.model);
+    });
+    const ask = { model: tenant.model, messages: [{ role: 'user', content: 'Who is Cleo?' }], temperature: 0 };
+    await check(`${who}: it answers what it was taught`, async () => {
+        const said = await openai.chat.completions.create({ ...ask, logprobs: true, top_logprobs: 2 });
+        assert.equal(said.choices[0].message.content, answer('Cleo'));
+        assert.equal(said.choices[0].finish_reason, 'stop');
+        assert.equal(said.usage.total_tokens, said.usage.prompt_tokens + said.usage.completion_tokens);
+        const bytes = said.choices[0].logprobs.content.flatMap((token) => token.bytes);
+        assert.equal(Buffer.from(bytes).toString(), answer('Cleo'));
+        assert.ok(said.choices[0].logprobs.content.every((token) => token.top_logprobs.length === 2 && token.logprob <= 0));
+    });
+    await check(`${who}: the stream says the same, with usage last`, async () => {
+        const stream = await openai.chat.completions.create({ ...ask, stream: true, stream_options: { include_usage: true } });
+        let text = '';
+        let usage = null;
+        for await (const chunk of stream) {
+            text += chunk.choices[0]?.delta?.content ?? '';
+            usage = chunk.usage ?? usage;
+        }
+        assert.equal(text, answer('Cleo'));
+        assert.ok(usage.completion_tokens > 0);
+    });
+    await check(`${who}: stop, n, max_tokens, seed`, async () => {
+        const cut = await openai.chat.completions.create({ ...ask, stop: ['leo'] });
+        assert.equal(cut.choices[0].message.content, answer('Cleo').split('leo')[0]);
+        const two = await openai.chat.completions.create({ ...ask, n: 2, max_completion_tokens: 3 });
+        assert.deepEqual(two.choices.map((choice) => choice.finish_reason), ['length', 'length']);
+        const drawn = async () => (await openai.chat.completions.create({ ...ask, temperature: 1.5, seed: 11 })).choices[0].message.content;
+        assert.equal(await drawn(), await drawn());
+    });
+    await check(`${who}: the base is as it was, and completions complete`, async () => {
+        const said = await openai.chat.completions.create({ ...ask, model: base });
+        assert.notEqual(said.choices[0].message.content, answer('Cleo'));
+        const text = await openai.completions.create({ model: base, prompt: 'What does a cow say?', max_tokens: 8 });
+        assert.equal(text.object, 'text_completion');
+    });
+}
+
+async function fails(act, status, code) {
+    try {
+        await act();
+    } catch (error) {
+        assert.equal(error.status, status, `${error}`);
+        if (code) assert.equal(error.code, code);
+        assert.match(error.requestID ?? '', /^req_/);
+        return error;
+    }
+    throw new Error('it was not refused');
+}
+
+async function strangers() {
+    const [one, other] = tenants;
+    await check('another tenant\'s things are not there', async () => {
+        const theirs = await fails(() => other.openai.files.retrieve(one.sent.id), 404);
+        const nobodys = await fails(() => other.openai.files.retrieve('file-aaaaaaaaaaaaaaaaaaaaaaaa'), 404);
+        assert.equal(theirs.message.replace(one.sent.id, ''), nobodys.message.replace('file-aaaaaaaaaaaaaaaaaaaaaaaa', ''));
+        await fails(() => other.openai.fineTuning.jobs.retrieve(one.job.id), 404);
+        await fails(() => other.openai.fineTuning.jobs.cancel(one.job.id), 404);
+        await fails(() => other.openai.models.retrieve(one.model), 404, 'model_not_found');
+        await fails(() => other.openai.models.delete(one.model), 404);
+        await fails(() => other.openai.chat.completions.create({ model: one.model, messages: [{ role: 'user', content: 'x' }] }), 404,
+            'model_not_found');
+        await fails(() => other.openai.fineTuning.jobs.create({ model: 'tiny', training_file: one.sent.id }), 400);
+        assert.ok(!(await everything(other.openai.models.list())).some((model) => model.id === one.model));
+    });
+    await check('hostile ids are nobody\'s', async () => {
+        // What the client itself refuses to send ('..' alone) is not among them.
+        for (const id of ['../files/' + one.sent.id, 'a/../b', '%2e%2e%2f', one.model + '\u0000', 'ft:tiny:::', '"; DROP TABLE model'])
+            await fails(() => one.openai.models.delete(id), 404);
+        await fails(() => one.openai.files.retrieve('../models'), 404);
+        assert.equal((await one.openai.files.retrieve(one.sent.id)).id, one.sent.id);
+    });
+    await check('a key that is none', async () => {
+        await fails(() => client('sk-berth-nobody').models.list(), 401, 'invalid_api_key');
+    });
+}
+
+// A fetch that loses the answers of the first `lost` calls to POST, and counts.
+function losing(lost) {
+    const counting = async (url, init) => {
+        const answer = await fetch(url, init);
+        if (init.method?.toUpperCase() === 'POST' && counting.calls++ < lost) {
+            await answer.arrayBuffer();
+            throw new TypeError('fetch failed');
+        }
+        return answer;
+    };
+    counting.calls = 0;
+    return counting;
+}
+
+async function retries() {
+    const [one] = tenants;
+    const body = { model: 'tiny', training_file: one.sent.id, metadata: { team: 'retries' }, hyperparameters: { n_epochs: 1 } };
+    const count = async () => (await everything(one.openai.fineTuning.jobs.list({ metadata: { team: 'retries' } }))).length;
+    await check('a create whose answer was lost is one job', async () => {
+        const unlucky = losing(1);
+        const job = await client(key, { fetch: unlucky }).fineTuning.jobs.create(body);
+        assert.equal(unlucky.calls, 2);
+        assert.equal(await count(), 1);
+        await ended(one.openai, job.id);
+    });
+    await check('an upload whose answer was lost is one file', async () => {
+        const before = (await everything(one.openai.files.list())).length;
+        const text = Buffer.from(lines((name) => `Lost ${name}.`));
+        const file = await client(key, { fetch: losing(1) }).files.create({ file: await toFile(text, 'lost.jsonl'), purpose: 'fine-tune' });
+        assert.equal((await everything(one.openai.files.list())).length, before + 1);
+        await one.openai.files.delete(file.id);
+    });
+    await check('an idempotency key is one job, and another body under it a conflict that is not retried', async () => {
+        const headers = { 'Idempotency-Key': 'client-test-1' };
+        const before = await count();
+        const first = await one.openai.fineTuning.jobs.create(body, { headers });
+        const again = await one.openai.fineTuning.jobs.create(body, { headers });
+        assert.equal(first.id, again.id);
+        assert.equal(await count(), before + 1);
+        const counted = losing(0);
+        const error = await fails(() => client(key, { fetch: counted }).fineTuning.jobs.create({ ...body, seed: 5 }, { headers }), 409);
+        assert.equal(error.headers.get('x-should-retry'), 'false');
+        assert.equal(counted.calls, 1);
+        await ended(one.openai, first.id);
+    });
+    await check('what cannot be done is said', async () => {
+        for (const wrong of [{ method: { type: 'reinforcement' } }, { integrations: [{ type: 'wandb', wandb: { project: 'x' } }] },
+            { hyperparameters: { n_epochs: 51 } }, { suffix: 'x'.repeat(65) }, { model: 'gpt-4o-mini' }])
+            await fails(() => one.openai.fineTuning.jobs.create({ ...body, ...wrong }), 400);
+    });
+}
+
+const babble = (openai) => openai.chat.completions.create({ model: 'tiny', messages: [{ role: 'user', content: 'Tell me all.' }],
+    temperature: 2, max_tokens: 400, stream: true });
+
+async function cutStreams() {
+    const [one] = tenants;
+    await check('a client that leaves a stream is forgotten', async () => {
+        const stream = await babble(one.openai);
+        for await (const chunk of stream) {
+            assert.ok(chunk.id);
+            break;
+        }
+        for (let tries = 0; ; tries++) {
+            const text = await (await fetch(new URL('/metrics', baseURL))).text();
+            if (/^berth_requests 0$/m.test(text)) break;
+            assert.ok(tries < 100, 'the request is still there');
+            await sleep(50);
+        }
+    });
+    await check('a stream whose server is killed ends in an error, and the next one is served', async () => {
+        const servers = [...fs.readFileSync(log, 'utf8').matchAll(/^keeper act=start name=server .*process=(\d+)$/gm)].map((found) => +found[1]);
+        const follow = async () => {
+            let finished = false;
+            for await (const chunk of await babble(one.openai)) finished ||= chunk.choices[0]?.finish_reason != null;
+            return finished ? 'whole' : 'silently short';
+        };
+        const streams = Array.from({ length: 24 }, () => follow().catch((error) => error instanceof OpenAI.APIError ? 'error' : `${error}`));
+        await sleep(60);
+        for (const process_ of servers)
+            try { process.kill(process_, 'SIGKILL'); } catch { /* it had ended before */ }
+        const ends = await Promise.all(streams);
+        assert.ok(ends.every((how) => how === 'whole' || how === 'error'), ends.join());
+        const said = await one.openai.chat.completions.create({ model: 'tiny', messages: [{ role: 'user', content: 'What does a cow say?' }],
+            temperature: 0 });
+        assert.ok(said.choices[0].message.content.length > 0);
+        assert.ok(ends.includes('error'), ends.join());
+    });
+}
+
+async function deletions() {
+    for (const { openai, model, sent, job, who } of tenants)
+        await check(`${who}: what is deleted is gone`, async () => {
+            assert.deepEqual(await openai.models.delete(model), { id: model, object: 'model', deleted: true });
+            await fails(() => openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'x' }] }), 404, 'model_not_found');
+            assert.ok(!(await everything(openai.models.list())).some((one) => one.id === model));
+            assert.equal((await openai.files.delete(sent.id)).deleted, true);
+            await fails(() => openai.files.content(sent.id), 404);
+            assert.equal((await openai.fineTuning.jobs.retrieve(job.id)).status, 'succeeded');
+        });
+}
+
+await Promise.all(tenants.map(lifeOfAJob));
+if (tenants.every((tenant) => tenant.model)) {
+    await strangers();
+    await retries();
+    await cutStreams();
+    await deletions();
+}
+fs.rmSync(folder, { recursive: true });
+console.log('client done');
