@@ -4,7 +4,7 @@ set -u
 sim=bin/berth-sim
 exec=bin/berth-exec
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT INT TERM
+trap '[ ! -d "$work/up" ] || exec/up.sh down "$work/up" 2>/dev/null; rm -rf "$work"' EXIT INT TERM
 
 ok() { echo "ok $1"; }
 not_ok() { echo "not ok $1${2:+: $2}"; }

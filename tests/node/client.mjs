@@ -169,9 +169,10 @@ async function strangers() {
     });
     await check('hostile ids are nobody\'s', async () => {
         // What the client itself refuses to send ('..' alone) is not among them.
-        for (const id of ['../files/' + one.sent.id, 'a/../b', '%2e%2e%2f', one.model + '\u0000', 'ft:tiny:::', '"; DROP TABLE model'])
+        for (const id of ['../files/' + one.sent.id, 'a/../b', '%2e%2e%2f', 'ft:tiny:::', '"; DROP TABLE model'])
             await fails(() => one.openai.models.delete(id), 404);
         await fails(() => one.openai.files.retrieve('../models'), 404);
+        await fails(() => one.openai.models.delete(one.model + '\u0000'), 400);
         assert.equal((await one.openai.files.retrieve(one.sent.id)).id, one.sent.id);
     });
     await check('a key that is none', async () => {
