@@ -20,6 +20,7 @@
     X(key, "API keys: add, list, revoke")                                      \
     X(job, "jobs of an organization: list, show, cancel")                      \
     X(usage, "tokens of an organization, by model and hour")                   \
+    X(node, "tell that devices of this machine will be gone")                  \
     X(audit, "who did what")
 
 #define X(name, about) int cmd_##name(int argc, char **argv);

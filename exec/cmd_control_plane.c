@@ -229,9 +229,17 @@ static enum status open_core(struct control *control, struct refusal *refusal)
     return status == STATUS_OK ? driver_start(control->driver, control->core, refusal) : status;
 }
 
+static enum status notice(void *context, uint32_t devices, uint32_t within_ms)
+{
+    const struct control *control = context;
+
+    return core_notice(control->core, devices, within_ms);
+}
+
 static enum status open_doors(struct control *control, struct refusal *refusal)
 {
-    const struct admin_config local = {.folder = control->folder.path, .writer = control->writer, .log = stderr};
+    const struct admin_config local = {.folder = control->folder.path, .writer = control->writer, .log = stderr,
+                                       .notice = notice, .notice_context = control};
     const struct api_config api = {.address = control->asked->address, .listener = CONTROL_LISTENER,
                                    .certificate_file = control->asked->certificate_file, .key_file = control->asked->key_file,
                                    .metadata = control->options, .writer = control->writer, .vault = control->vault,

@@ -431,7 +431,7 @@ if exec/up.sh up "$state" >"$work/env" 2>"$work/err"; then
         echo "skip client: node or npm is missing"
     elif mkdir -p build/node && cp tests/node/* build/node/ && { cmp -s tests/node/package-lock.json build/node/installed ||
         (cd build/node && npm ci --no-audit --no-fund --silent --cache .cache && cp package-lock.json installed); } >"$work/npm" 2>&1; then
-        timeout -k 5 300 node build/node/client.mjs "$BASE_URL" "$API_KEY" "$other" "$state.log" >"$work/client" 2>&1
+        timeout -k 5 300 node build/node/client.mjs "$BASE_URL" "$API_KEY" "$other" "$state" >"$work/client" 2>&1
         grep -E '^(ok|not ok) ' "$work/client"
         grep -q '^client done$' "$work/client" || not_ok "client: it runs to its end" "$(tail -n 3 "$work/client")"
     else

@@ -119,7 +119,7 @@ static void take_spares(struct task *task, const struct wire_checkpoint_now *mor
         if (grants->spare_count == SPARES_MAX ||
             !read_grant(more->grants + (size_t)i * WIRE_GRANT_BYTES, i, inbox->descriptors[i], &grants->spare[grants->spare_count]))
             continue; /* the link closes its descriptor */
-        grants->is_adapter[grants->spare_count++] = i % 2 == 1;
+        grants->is_adapter[grants->spare_count++] = i < 32 && (more->adapters >> i & 1) != 0;
         inbox->descriptors[i] = -1;
     }
     if (more->deadline_ms != UINT32_MAX)

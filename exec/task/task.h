@@ -7,8 +7,8 @@
  * "tenant", "method", "base" {"fd", "name"}, "train", "validation". A validator: "report", "context", "epochs", "batch", "examples_min";
  * method may be "auto", base null. A trainer: "result", "results", "state", "parent", "resume", "hyperparameters" {"epochs", "batch", "rate",
  * "rate_multiplier", "rank", "alpha", "beta", "seed", "patience", "min_delta", "schedule", "context", "evaluate_every"}, each of them missing
- * for the rules; "device" "cpu" or the best there is, "threads", "save_every_s". Later outputs come by CHECKPOINT_NOW, a state's and an
- * adapter's grant in turn; with a deadline it is to save and end. */
+ * for the rules; "device" "cpu" or the best there is, "threads", "save_every_s". Later outputs come by CHECKPOINT_NOW, which says
+ * which are for adapters; with a deadline it is to save and end. */
 #ifndef TASK_TASK_H
 #define TASK_TASK_H
 

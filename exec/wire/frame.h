@@ -116,7 +116,8 @@ enum wire_class { WIRE_CLASS_MUST, WIRE_CLASS_LATEST, WIRE_CLASS_FLOW, WIRE_CLAS
     F(S, U32, max_tokens, 0) F(S, LIST, account, 1) F(S, LIST, prompt, 4) F(S, REST, settings, 0)
 #define WIRE_BODY_credit(F, S) F(S, U64, request, 0) F(S, U32, tokens, 0)
 #define WIRE_BODY_abort(F, S) F(S, U64, request, 0)
-#define WIRE_BODY_checkpoint_now(F, S) F(S, U32, deadline_ms, 0) F(S, LIST, grants, WIRE_GRANT_BYTES)
+#define WIRE_BODY_checkpoint_now(F, S) F(S, U32, deadline_ms, 0) F(S, U32, adapters, 0) /* bit i: grant i is for an adapter, not a state */ \
+    F(S, LIST, grants, WIRE_GRANT_BYTES)
 #define WIRE_BODY_drain(F, S) F(S, U32, deadline_ms, 0)
 #define WIRE_BODY_lease(F, S) F(S, U32, lease_ms, 0)
 #define WIRE_BODY_kill(F, S) F(S, U32, why, 0) F(S, U32, deadline_ms, 0)

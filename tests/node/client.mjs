@@ -1,13 +1,15 @@
 // The official client, unmodified, against the platform: the whole life of a job on two bases by two tenants at once, and the edges that
 // clients meet: retries, cut streams, hostile ids. One line a check, as tests/main_paths.sh has them.
-//   node client.mjs BASE_URL KEY OTHER_KEY LOG
+//   node client.mjs BASE_URL KEY OTHER_KEY STATE
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import OpenAI, { toFile } from 'openai';
 
-const [baseURL, key, otherKey, log] = process.argv.slice(2);
+const [baseURL, key, otherKey, state] = process.argv.slice(2);
+const log = `${state}.log`;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'berth-client-'));
 const names = ['Ada', 'Ben', 'Cleo', 'Dora', 'Eve', 'Finn', 'Gus', 'Hal', 'Ivy', 'Jon', 'Kit', 'Lou'];
 const settled = ['succeeded', 'failed', 'cancelled'];
@@ -270,6 +272,27 @@ async function cutStreams() {
     });
 }
 
+async function notices() {
+    const [{ openai, sent }] = tenants;
+    const notice = (devices) => execFileSync('bin/berth-exec', ['node', 'notice', '--devices', devices, '--within', '2', '--state', state]);
+    const create = () => openai.fineTuning.jobs.create({ model: 'tiny', training_file: sent.id, seed: 5,
+        hyperparameters: { n_epochs: 30, batch_size: 1 } });
+    const results = async (job) => (await openai.files.content(job.result_files[0])).text();
+    const codes = async (job) => (await everything(openai.fineTuning.jobs.listEvents(job.id))).map((event) => event.code ?? event.message);
+    await check('a job that yields to a notice comes to the same, to the last bit', async () => {
+        const alone = await ended(openai, (await create()).id);
+        const job = await create();
+        while (!(await codes(job)).includes('checkpoint')) await sleep(20);
+        notice('3');
+        while (!(await codes(job)).includes('requeued')) await sleep(20);
+        notice('0');
+        const resumed = await ended(openai, job.id);
+        assert.equal(resumed.status, 'succeeded', JSON.stringify(resumed.error));
+        assert.equal((await codes(job)).filter((code) => code === 'started').length, 2);
+        assert.equal(await results(resumed), await results(alone));
+    });
+}
+
 async function deletions() {
     for (const { openai, model, sent, job, who } of tenants)
         await check(`${who}: what is deleted is gone`, async () => {
@@ -287,6 +310,7 @@ if (tenants.every((tenant) => tenant.model)) {
     await strangers();
     await retries();
     await cutStreams();
+    await notices();
     await deletions();
 }
 fs.rmSync(folder, { recursive: true });

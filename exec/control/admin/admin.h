@@ -15,6 +15,7 @@
  *   {"op": "model.judge", "tenant": "acme", "model": NAME, "verdict": "deployable"} {"id", "was", "verdict"}
  *   {"op": "usage.list", "tenant": "acme", "hours": 24}         {"usage": [...], "more"}
  *   {"op": "audit.list", "tenant": "acme", "after": 100}        {"entries": [...], "more"}, newest first
+ *   {"op": "node.notice", "devices": 1, "within_ms": 30000}     {}; 0 devices: none is to go any more
  *
  * Keys without a tenant are the platform's. What is refused: {"error", "code"}, code a word of STATUS_LIST. */
 #ifndef ADMIN_ADMIN_H
@@ -34,6 +35,9 @@ struct admin_config {
     const char *folder;
     struct meta_writer *writer;
     FILE *log;
+    /* Devices that will be gone, once that is on record; NULL: there are none here. */
+    enum status (*notice)(void *context, uint32_t devices, uint32_t within_ms);
+    void *notice_context;
 };
 struct admin;
 /* The socket is there when this returns; one of a control plane that was killed is replaced, so only one may be here at a time. */

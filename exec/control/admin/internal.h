@@ -16,6 +16,9 @@ struct asked {
     char tenant_id[NAME_BYTES]; /* "": none */
     char subject[NAME_BYTES];   /* what the log names */
     int64_t now_ms;
+    bool is_notice;
+    uint32_t notice_devices;
+    uint32_t notice_within_ms;
 };
 
 typedef enum status op(struct metadata *metadata, struct asked *asked, struct refusal *refusal);

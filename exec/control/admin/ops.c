@@ -231,6 +231,28 @@ static enum status key_revoke(struct metadata *metadata, struct asked *asked, st
     return status;
 }
 
+/* --- devices ---------------------------------------------------------------------------------------------------------------- */
+
+static enum status node_notice(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
+{
+    int64_t devices = 0;
+    int64_t within_ms = 0;
+    enum status status = admin_take_number(asked, "devices", -1, &devices, refusal);
+
+    (void)metadata;
+    if (status == STATUS_OK)
+        status = admin_take_number(asked, "within_ms", 0, &within_ms, refusal);
+    if (status == STATUS_OK && (devices < 0 || devices > 16 || within_ms < 0 || within_ms > 86400 * 1000))
+        return refuse(refusal, STATUS_INVALID, "devices: 0 to 16, of which 0 calls a notice off; within_ms: a day at most");
+    if (status != STATUS_OK)
+        return status;
+    asked->is_notice = true;
+    asked->notice_devices = (uint32_t)devices;
+    asked->notice_within_ms = (uint32_t)within_ms;
+    snprintf(asked->subject, NAME_BYTES, "devices-%d", (int)devices);
+    return STATUS_OK;
+}
+
 /* --- doing it --------------------------------------------------------------------------------------------------------------- */
 
 #define OPS(X)                                                                                                   \
@@ -239,7 +261,7 @@ static enum status key_revoke(struct metadata *metadata, struct asked *asked, st
     X("key.add", key_add, true) X("key.list", key_list, false) X("key.revoke", key_revoke, true) \
     X("job.list", admin_job_list, false) X("job.show", admin_job_show, false) X("job.cancel", admin_job_cancel, false)             \
     X("model.list", admin_model_list, false) X("model.judge", admin_model_judge, true) X("usage.list", admin_usage_list, false)    \
-    X("audit.list", admin_audit_list, false)
+    X("audit.list", admin_audit_list, false) X("node.notice", node_notice, true)
 static const struct op_row {
     const char *name;
     op *run;
@@ -292,6 +314,15 @@ static const struct op_row *find_op(const json_t *request)
     return NULL;
 }
 
+static enum status give_notice(const struct admin_config *config, const struct asked *asked, struct refusal *refusal)
+{
+    if (config->notice == NULL)
+        return refuse(refusal, STATUS_NOT_FOUND, "there are no devices here");
+    if (config->notice(config->notice_context, asked->notice_devices, asked->notice_within_ms) != STATUS_OK)
+        return refuse(refusal, STATUS_FULL, "the core has no time for this now; try again");
+    return STATUS_OK;
+}
+
 static json_t *do_request(const struct admin_config *config, uid_t uid, const json_t *request)
 {
     struct act act = {.row = find_op(request), .asked = {.request = request, .subject = "-"}};
@@ -308,6 +339,8 @@ static json_t *do_request(const struct admin_config *config, uid_t uid, const js
     if (act.asked.answer == NULL)
         return NULL;
     status = meta_writer_call(config->writer, run_act, &act, &refusal);
+    if (status == STATUS_OK && act.asked.is_notice)
+        status = give_notice(config, &act.asked, &refusal);
     fprintf(config->log, "t_ms=%lld admin op=%s subject=%s by=%s status=%s\n", (long long)act.asked.now_ms, act.row->name,
             act.asked.subject, act.asked.actor, code_of(status));
     if (status == STATUS_OK)

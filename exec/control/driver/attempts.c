@@ -206,17 +206,17 @@ void attempt_begin(struct driver *driver, struct told_job *told, const struct fl
 
 /* --- asked to stop ---------------------------------------------------------------------------------------------------------- */
 
-/* Objects for what it saves next: [state], or [state, adapter], as it has none to spare of either; it takes those of each sort in turn. So
- * it has at most two states and one adapter, however long it runs. */
+/* Objects for what it saves next: a state, an adapter, or both, as it has none to spare. So it has at most one of
+ * either, however long it runs. */
 bool attempt_room(struct driver *driver, struct work *work, uint32_t deadline_ms)
 {
     const bool wants_adapter = deadline_ms == UINT32_MAX && work_spare(work, OUTPUT_ADAPTER) == NULL;
-    const bool wants_state = wants_adapter || work_spare(work, OUTPUT_STATE) == NULL;
+    const bool wants_state = work_spare(work, OUTPUT_STATE) == NULL;
     struct refusal refusal = {{0}};
     struct start start = {0};
     enum status status;
 
-    if (!wants_state && deadline_ms == UINT32_MAX)
+    if (!wants_state && !wants_adapter && deadline_ms == UINT32_MAX)
         return true;
     status = start_begin(&start, &refusal);
     if (status == STATUS_OK && wants_state)
@@ -224,7 +224,7 @@ bool attempt_room(struct driver *driver, struct work *work, uint32_t deadline_ms
     if (status == STATUS_OK && wants_adapter)
         status = start_output(driver, &start, "adapter", work, OUTPUT_ADAPTER, &refusal);
     if (status == STATUS_OK)
-        status = start_say(driver, &start, work, deadline_ms, &refusal);
+        status = start_say(driver, &start, work, deadline_ms, !wants_adapter ? 0 : wants_state ? 2 : 1, &refusal);
     start_end(&start);
     if (status != STATUS_OK)
         driver_log(driver, "driver: act=room worker=%s code=%d", work->id, (int)status);

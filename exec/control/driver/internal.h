@@ -198,7 +198,8 @@ enum status start_output(struct driver *driver, struct start *start, const char 
 enum status start_base(struct driver *driver, struct start *start, uint32_t base, struct refusal *refusal);
 enum status start_launch(struct driver *driver, struct start *start, struct work *work, uint64_t job, uint64_t step, struct refusal *refusal);
 /* The same with CHECKPOINT_NOW. */
-enum status start_say(struct driver *driver, struct start *start, const struct work *work, uint32_t deadline_ms, struct refusal *refusal);
+enum status start_say(struct driver *driver, struct start *start, const struct work *work, uint32_t deadline_ms, uint32_t adapters,
+                      struct refusal *refusal);
 /* NONE_INDEX: it isn't served here. */
 uint32_t base_index(const struct driver *driver, const char *name);
 

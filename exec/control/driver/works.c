@@ -300,9 +300,10 @@ enum status start_launch(struct driver *driver, struct start *start, struct work
     return status == STATUS_OK ? status : refuse(refusal, status, "the core takes no worker now");
 }
 
-enum status start_say(struct driver *driver, struct start *start, const struct work *work, uint32_t deadline_ms, struct refusal *refusal)
+enum status start_say(struct driver *driver, struct start *start, const struct work *work, uint32_t deadline_ms, uint32_t adapters,
+                      struct refusal *refusal)
 {
-    const struct wire_checkpoint_now now = {.deadline_ms = deadline_ms, .grants_count = start->grants_count, .grants = start->grants};
+    const struct wire_checkpoint_now now = {.deadline_ms = deadline_ms, .adapters = adapters, .grants_count = start->grants_count, .grants = start->grants};
     enum status status;
 
     do

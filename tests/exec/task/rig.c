@@ -240,7 +240,7 @@ void control_more(struct control *control, uint32_t deadline_ms, const struct ob
 {
     int descriptors[WIRE_DESCRIPTORS_MAX];
     uint8_t *grants = grants_of(objects, count, descriptors);
-    const struct wire_checkpoint_now more = {.deadline_ms = deadline_ms, .grants_count = (uint32_t)count, .grants = grants};
+    const struct wire_checkpoint_now more = {.deadline_ms = deadline_ms, .adapters = 0xAAAAAAAA, .grants_count = (uint32_t)count, .grants = grants};
 
     assert_int_equal(wire_say(control->wire, WIRE_CHECKPOINT_NOW, &more, 0, descriptors, (uint32_t)count), STATUS_OK);
     (void)wire_flush(control->wire, control->socket, now_ns());

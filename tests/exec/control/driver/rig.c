@@ -58,7 +58,7 @@ enum status core_restored(struct core *core)
     return STATUS_OK;
 }
 
-static void take(struct played *played, bool are_spares, const uint8_t *grants, uint32_t grants_count, const int *descriptors,
+static void take(struct played *played, bool are_spares, uint32_t adapters, const uint8_t *grants, uint32_t grants_count, const int *descriptors,
                  uint32_t descriptors_count)
 {
     assert_true(played->grants_count + grants_count <= 64 && played->descriptors_count + descriptors_count <= 64);
@@ -68,7 +68,7 @@ static void take(struct played *played, bool are_spares, const uint8_t *grants, 
         memcpy(played->descriptors + played->descriptors_count, descriptors, descriptors_count * sizeof(int));
     for (uint32_t i = 0; i < grants_count; i++) {
         played->is_spare[played->grants_count + i] = are_spares;
-        played->is_adapter[played->grants_count + i] = i % 2 == 1;
+        played->is_adapter[played->grants_count + i] = (adapters >> i & 1) != 0;
     }
     played->grants_count += grants_count;
     played->descriptors_count += descriptors_count;
@@ -85,7 +85,7 @@ enum status core_launch(struct core *core, const struct core_launch *launch)
     *played = (struct played){.launch = launch->launch};
     played->settings = json_loadb((const char *)launch->start.settings, launch->start.settings_count, 0, NULL);
     assert_non_null(played->settings);
-    take(played, false, launch->start.grants, launch->start.grants_count, launch->descriptors, launch->descriptors_count);
+    take(played, false, 0, launch->start.grants, launch->start.grants_count, launch->descriptors, launch->descriptors_count);
     workers_count++;
     pthread_mutex_unlock(&lock);
     return STATUS_OK;
@@ -103,7 +103,7 @@ enum status core_say(struct core *core, uint64_t worker, enum wire_kind kind, co
     played = find(worker);
     assert_non_null(played);
     assert_int_equal(now->grants_count, descriptors_count);
-    take(played, true, now->grants, now->grants_count, descriptors, descriptors_count);
+    take(played, true, now->adapters, now->grants, now->grants_count, descriptors, descriptors_count);
     played->deadline_ms = now->deadline_ms;
     played->asked++;
     pthread_mutex_unlock(&lock);
