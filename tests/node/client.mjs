@@ -237,6 +237,10 @@ async function retries() {
 const babble = (openai) => openai.chat.completions.create({ model: 'tiny', messages: [{ role: 'user', content: 'Tell me all.' }],
     temperature: 2, max_tokens: 400, stream: true });
 
+// All that the keeper ever started under this name.
+const processes = (name) => [...fs.readFileSync(log, 'utf8').matchAll(new RegExp(`^keeper act=start name=${name} (?:.* )?process=(\\d+)$`, 'gm'))]
+    .map((found) => +found[1]);
+
 async function cutStreams() {
     const [one] = tenants;
     await check('a client that leaves a stream is forgotten', async () => {
@@ -253,7 +257,7 @@ async function cutStreams() {
         }
     });
     await check('a stream whose server is killed ends in an error, and the next one is served', async () => {
-        const servers = [...fs.readFileSync(log, 'utf8').matchAll(/^keeper act=start name=server .*process=(\d+)$/gm)].map((found) => +found[1]);
+        const servers = processes('server');
         const follow = async () => {
             let finished = false;
             for await (const chunk of await babble(one.openai)) finished ||= chunk.choices[0]?.finish_reason != null;
@@ -272,25 +276,33 @@ async function cutStreams() {
     });
 }
 
-async function notices() {
+async function interruptions() {
     const [{ openai, sent }] = tenants;
     const notice = (devices) => execFileSync('bin/berth-exec', ['node', 'notice', '--devices', devices, '--within', '2', '--state', state]);
     const create = () => openai.fineTuning.jobs.create({ model: 'tiny', training_file: sent.id, seed: 5,
         hyperparameters: { n_epochs: 30, batch_size: 1 } });
     const results = async (job) => (await openai.files.content(job.result_files[0])).text();
-    const codes = async (job) => (await everything(openai.fineTuning.jobs.listEvents(job.id))).map((event) => event.code ?? event.message);
-    await check('a job that yields to a notice comes to the same, to the last bit', async () => {
-        const alone = await ended(openai, (await create()).id);
+    const codes = async (job) => (await everything(openai.fineTuning.jobs.listEvents(job.id, { limit: 100 }))).map((event) => event.code);
+    const until = async (job, code) => { while (!(await codes(job)).includes(code)) await sleep(20); };
+    const goesOn = (name, code, interrupt) => check(`a job that ${name} comes to the same, to the last bit`, async () => {
         const job = await create();
-        while (!(await codes(job)).includes('checkpoint')) await sleep(20);
-        notice('3');
-        while (!(await codes(job)).includes('requeued')) await sleep(20);
-        notice('0');
+        await until(job, 'checkpoint');
+        await interrupt(job);
         const resumed = await ended(openai, job.id);
         assert.equal(resumed.status, 'succeeded', JSON.stringify(resumed.error));
-        assert.equal((await codes(job)).filter((code) => code === 'started').length, 2);
-        assert.equal(await results(resumed), await results(alone));
+        assert.ok((await codes(job)).includes(code), (await codes(job)).join());
+        assert.equal((await codes(job)).filter((one) => one === 'started').length, 2);
+        assert.equal(await results(resumed), expected);
     });
+    const expected = await results(await ended(openai, (await create()).id));
+    await goesOn('yields to a notice', 'requeued', async (job) => {
+        notice('3');
+        await until(job, 'requeued');
+        notice('0');
+    });
+    await goesOn('loses its trainer', 'crashed', () => process.kill(processes('trainer').at(-1), 'SIGKILL'));
+    await goesOn('loses the control plane', 'requeued', () => process.kill(processes('control').at(-1), 'SIGKILL'));
+    await goesOn('loses the vault', 'requeued', () => process.kill(processes('vault').at(-1), 'SIGKILL'));
 }
 
 async function deletions() {
@@ -310,7 +322,7 @@ if (tenants.every((tenant) => tenant.model)) {
     await strangers();
     await retries();
     await cutStreams();
-    await notices();
+    await interruptions();
     await deletions();
 }
 fs.rmSync(folder, { recursive: true });
