@@ -198,7 +198,8 @@ static void print_help(void)
          "Runs the platform on this machine: the keeper, which this process is, and under it the vault, the control plane and its workers. What\n"
          "of them is killed is started again; with the keeper all end. In the folder lie metadata.db, server.key, the vault's keys.db and master.key, the store, a lock, and the\n"
          "socket that `berth-exec tenant` and `berth-exec key` speak to. Keep server.key and master.key with your backups, apart from the\n"
-         "databases. With --listen, OpenAI's clients can speak to it: /v1/files, /v1/models; /healthz, /readyz and /metrics need no key.\n");
+         "databases. With --listen, OpenAI's clients can speak to it; /healthz, /readyz and /metrics need no key. Without --base no worker runs:\n"
+         "files are kept, and wait.\n");
     options_print(stdout, table, ARRAY_COUNT(table));
     puts("\nExit codes: 0 stopped by SIGTERM or Ctrl-C, 1 it could not be done (stderr says why), 2 wrong usage.");
 }

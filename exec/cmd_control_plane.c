@@ -233,6 +233,8 @@ static enum status notice(void *context, uint32_t devices, uint32_t within_ms)
 {
     const struct control *control = context;
 
+    if (control->core == NULL)
+        return STATUS_INVALID;
     return core_notice(control->core, devices, within_ms);
 }
 
@@ -268,7 +270,8 @@ static enum status begin(struct control *control, struct refusal *refusal)
         status = open_bases(control, refusal);
     if (status == STATUS_OK)
         status = store_local_open(control_folder_at(&control->folder, "store", folder), &control->store, refusal);
-    if (status == STATUS_OK)
+    /* Without a base nothing can be learned or answered: files, tenants and keys are kept, and wait. */
+    if (status == STATUS_OK && control->bases_count > 0)
         status = open_core(control, refusal);
     return status == STATUS_OK ? open_doors(control, refusal) : status;
 }

@@ -70,6 +70,8 @@ __attribute__((constructor)) static void become(int argc, char **argv)
 {
     static char state[512];
 
+    if (argc > 2 && strcmp(argv[1], "worker") == 0)
+        exit(cmd_worker(argc - 1, argv + 1));
     for (int i = 3; i + 1 < argc; i++) {
         if (strcmp(argv[i], "--state") == 0)
             snprintf(state, sizeof(state), "%s", argv[i + 1]);
@@ -315,7 +317,7 @@ void client_send(int fd, const void *bytes, size_t count)
     }
 }
 
-void answer_free(struct answer *answer)
+void answer_clear(struct answer *answer)
 {
     free(answer->text);
     json_decref(answer->json);
@@ -329,7 +331,7 @@ void client_read(int fd, struct answer *answer)
     ssize_t got;
     char *end;
 
-    answer_free(answer);
+    answer_clear(answer);
     answer->text = malloc(size + 1);
     while ((got = recv(fd, answer->text + count, size - count, 0)) > 0) {
         count += (size_t)got;

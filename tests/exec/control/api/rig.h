@@ -57,7 +57,7 @@ void client_ask(const struct rig *rig, const char *key, const char *line, const 
 char *client_body(const char *name, const char *purpose, const void *content, size_t bytes, size_t *ret_bytes);
 void client_upload(const struct rig *rig, const char *key, const char *more, const char *name, const void *content, size_t bytes,
                    struct answer *answer);
-void answer_free(struct answer *answer);
+void answer_clear(struct answer *answer);
 /* A text of the body's object; "" where there is none. */
 const char *answer_text(const struct answer *answer, const char *name);
 /* error.NAME */

@@ -27,7 +27,7 @@ static int begin_and_start(void **context)
 static int end(void **context)
 {
     (void)context;
-    answer_free(&answer);
+    answer_clear(&answer);
     rig_end(&rig);
     return 0;
 }

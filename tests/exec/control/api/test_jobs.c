@@ -41,7 +41,7 @@ static int begin(void **context)
 static int end(void **context)
 {
     (void)context;
-    answer_free(&answer);
+    answer_clear(&answer);
     assert_int_equal(rig_stop(&rig), 0);
     rig_end(&rig);
     return 0;
@@ -64,7 +64,7 @@ static void post(const char *key, const char *path, const char *more, const char
              "close\r\n\r\n%s", path, key, strlen(text), more, text);
     fd = client_connect(&rig);
     client_send(fd, request, strlen(request));
-    answer_free(&answer);
+    answer_clear(&answer);
     client_read(fd, &answer);
 }
 

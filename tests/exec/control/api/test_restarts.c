@@ -23,7 +23,7 @@ static int begin(void **context)
 static int end(void **context)
 {
     (void)context;
-    answer_free(&answer);
+    answer_clear(&answer);
     rig_end(&rig);
     return 0;
 }

@@ -40,7 +40,7 @@ static int begin(void **context)
 static int end(void **context)
 {
     (void)context;
-    answer_free(&answer);
+    answer_clear(&answer);
     assert_int_equal(rig_stop(&rig), 0);
     rig_end(&rig);
     return 0;
@@ -127,7 +127,7 @@ static void upload(const char *seconds)
     fd = client_connect(&rig);
     client_send(fd, head, strlen(head));
     client_send(fd, body, strlen(body));
-    answer_free(&answer);
+    answer_clear(&answer);
     client_read(fd, &answer);
 }
 
