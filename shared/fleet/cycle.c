@@ -362,6 +362,8 @@ static bool place_all(struct jobs *jobs, uint32_t only_class)
 
 void cycle_run(struct jobs *jobs, uint32_t only_class)
 {
+    if (jobs->restoring)
+        return; /* all will be looked at when all is told */
     jobs->searches++;
     jobs->cycle_due = false;
     if (only_class == NONE_INDEX)

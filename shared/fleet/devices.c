@@ -101,10 +101,10 @@ static uint32_t class_find(const struct devices *devices, uint16_t flavor, uint1
     for (uint32_t i = 0; i < DEVICES_CLASSES_MAX; i++) {
         const struct gpu_class *class = &devices->classes[i];
 
+        if ((class->nodes > 0 || devices->restoring) && class->flavor == flavor && class->model == model && class->bytes == bytes)
+            return i;
         if (class->nodes == 0)
             unused = min_u32(unused, i);
-        else if (class->flavor == flavor && class->model == model && class->bytes == bytes)
-            return i;
     }
     return unused;
 }
@@ -143,7 +143,7 @@ void devices_up(struct devices *devices, uint16_t node, uint16_t gpu_mask, uint1
     there->open |= gpu_mask;
     for (uint16_t left = gpu_mask; left != 0; left &= (uint16_t)(left - 1))
         for (uint32_t slice = 0; slice < MIG_MEMORY_SLICES; slice++)
-            there->gpus[mask_first(left)].last_tenant[slice] = NONE_INDEX;
+            there->gpus[mask_first(left)].last_tenant[slice] = devices->restoring ? TENANT_UNKNOWN : NONE_INDEX;
     node_file(devices, node);
 }
 
@@ -515,7 +515,7 @@ bool devices_claim(struct devices *devices, uint32_t job, const struct devices_a
     };
     claim->clear = take_memory(there, claim);
     link_claim(devices, job);
-    if (holding != NONE_INDEX) {
+    if (holding != NONE_INDEX && !devices->restoring) {
         devices->holdings[holding].uses++;
         devices->holdings[holding].used_order = ++devices->orders;
         devices->holdings[holding].key = holding_key(devices, &devices->holdings[holding]);

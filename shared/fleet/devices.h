@@ -108,6 +108,22 @@ void devices_earmark(struct devices *devices, uint16_t node, uint16_t gpu_mask, 
 void devices_unearmark(struct devices *devices, uint32_t job);
 uint32_t devices_earmarked(const struct devices *devices, uint16_t node, uint16_t gpu); /* for which job; NONE_INDEX */
 
+/* After a restart: what is there already. While it is told, claims are no new uses of their base, and memory of GPUs that come up is
+ * somebody's. */
+void devices_restore(struct devices *devices, uint64_t clock, uint64_t orders);
+void devices_restored(struct devices *devices);
+/* Whether devices_hold(), devices_claim() would take it. */
+bool devices_can_hold(const struct devices *devices, uint16_t node, uint16_t gpu_mask, uint16_t base, uint64_t bytes);
+bool devices_can_claim(const struct devices *devices, const struct devices_ask *ask, const struct devices_place *place);
+/* GPUs of this kind that come up stand there among the kinds; before devices_up(). */
+void devices_class_found(struct devices *devices, uint32_t rank, uint16_t flavor, uint16_t model, uint64_t bytes);
+/* Of a holding: how often and when it was used; used_order or key 0: stays as it is. */
+void devices_found(struct devices *devices, uint32_t holding, uint32_t uses, uint64_t used_order, uint64_t key);
+/* tenants: [8], of each eighth; NONE_INDEX: nobody's. */
+void devices_memory_found(struct devices *devices, uint16_t node, uint16_t gpu, const uint32_t *tenants);
+bool devices_flavor_at(const struct devices *devices, uint16_t node, uint16_t *ret_flavor); /* false: no GPUs there */
+uint16_t devices_present(const struct devices *devices, uint16_t node);
+
 uint64_t devices_bytes_largest(const struct devices *devices);          /* usable of the largest GPU, whatever its state */
 uint32_t devices_gang_largest(const struct devices *devices);
 uint64_t devices_slice_largest(const struct devices *devices);

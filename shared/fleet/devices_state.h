@@ -49,6 +49,8 @@ struct gpu {
     /* A record: whose private bytes were last on each eighth of the memory; NONE_INDEX: nobody's. */
     uint32_t last_tenant[MIG_MEMORY_SLICES];
 };
+/* Somebody's, and nobody knows whose: of no tenant that comes. */
+#define TENANT_UNKNOWN (NONE_INDEX - 1)
 
 /* Room on a node's GPUs in descending order: what g of them have at least. GPUs closed to new work have none. */
 enum room_kind {
@@ -155,6 +157,7 @@ struct devices {
     uint64_t orders;        /* claims and releases so far: what "longest unused" counts in */
     uint64_t clock;         /* of the dropped: GDSF's L */
     uint64_t digest_sum;
+    bool restoring;         /* what was on its GPUs before is not known until it is told */
 };
 
 static inline uint32_t mask_count(uint16_t mask) { return (uint32_t)__builtin_popcount(mask); }

@@ -28,7 +28,14 @@
     X(BASE_LOADED)     /* answers BASE_LOAD; reason 0: it is there, otherwise it failed */ \
     X(SCALE)           /* how many replicas a base may have, and when it gets more or fewer; again to change it */ \
     X(TICK)                                                                              \
-    X(MERGE)           /* when an adapter of a base gets a replica of its own, its weights merged in; again to change it */
+    X(MERGE)           /* when an adapter of a base gets a replica of its own, its weights merged in; again to change it */ \
+    X(RESTORE)         /* the first event or none: what is told up to RESTORE_DONE is there already, and no command is said */ \
+    X(RESTORE_DONE)    /* all of it was told: from here on it decides */                  \
+    X(TENANT_USAGE)    /* RESTORE: what a tenant has used of its share */                 \
+    X(BASE_FOUND)      /* RESTORE: a base is on these GPUs; reason 1: on its way, BASE_LOADED answers */ \
+    X(JOB_KEPT)        /* RESTORE: what a job has behind it; after its JOB, before its JOB_FOUND */ \
+    X(JOB_FOUND)       /* RESTORE: an attempt of a job lives on these GPUs; after its JOB */ \
+    X(MEMORY_FOUND)    /* RESTORE: whose bytes were last on a GPU; after what was found there. Not told: somebody's, it is cleared */
 enum fleet_event_kind {
     FLEET_EVENT_NONE,
 #define X(name) FLEET_EVENT_##name,
@@ -45,7 +52,9 @@ struct fleet_event {
             node_id node;
             base_id base;
             adapter_id adapter; /* UP: merged into its weights, as REPLICA_START said; {0, 0}: none */
-        } replica_up, replica_down;
+            uint64_t bytes;     /* RESTORE, UP of a SHARED one: on each GPU beside the base */
+            uint16_t gpu_mask;  /* likewise: those it was given */
+        } replica_up, replica_down; /* RESTORE: the reason of an UP is an enum replica_found; a DOWN: it was there once */
         struct {
             replica_id replica;
             uint32_t waiting;
@@ -83,6 +92,8 @@ struct fleet_event {
             uint32_t zero32;
             base_id base;
             uint16_t gpus;           /* it is spread over so many of one node; 1, or a gang */
+            int64_t retry_at_ns;     /* RESTORE: its last loads failed, and it is not asked for before then */
+            uint32_t failures;       /* how many; 0: none */
         } base_known;
         struct {
             int64_t nominal_milli;   /* thousandths of a GPU */
@@ -103,6 +114,7 @@ struct fleet_event {
             uint16_t gpu_mask;
             uint16_t flavor;         /* below flavors_max; capacity of one price and promise: on demand, spot */
             uint16_t model;          /* enum gpu_model: what MIG profiles it has */
+            uint16_t rank;           /* RESTORE: 1 + the rank of its kind in searches, from fleet_export(); 0: as it comes */
         } gpus;
         struct {
             job_id job;
@@ -156,6 +168,55 @@ struct fleet_event {
             base_id base;
             uint16_t tp;             /* GPUs of one replica */
         } merge;
+        struct {                     /* all 0, but from fleet_export(): what further decisions would otherwise not be the same by */
+            uint64_t commands;       /* said so far: their ids go on from there */
+            uint64_t clock;          /* of the bases that were dropped */
+            uint64_t orders;         /* in which bases were used */
+            uint64_t bytes_largest;  /* of any GPU, slice and node that was ever there */
+            uint64_t slice_largest;
+            uint32_t gang_largest;
+            uint32_t claim_node;
+            uint32_t claim_tenant;
+        } restore;
+        struct {
+            int64_t gpu_ns;          /* decayed to as_of_ns; with what jobs that are found were charged in advance */
+            int64_t as_of_ns;        /* a later one than now is taken for now */
+            uint32_t fraction;       /* 2^-32 of a GPU-ns */
+            tenant_id tenant;
+        } tenant_usage;
+        struct {
+            uint64_t key;            /* of its eviction; 0: as if it had just been loaded */
+            uint64_t used_order;     /* the larger, the later it was used; 0: the last of all so far */
+            uint32_t uses;
+            node_id node;
+            uint16_t gpu_mask;
+            base_id base;
+        } base_found;
+        struct {
+            job_id job;
+            int64_t done_ns;         /* of size_ns, durable */
+            int64_t submitted_at_ns;
+            int64_t waits_from_ns;   /* pending since; of one that is found: before it was placed */
+            uint32_t attempt;        /* how often it was placed */
+            uint16_t trusted;        /* 1: its tenant was when it was submitted */
+        } job_kept;
+        struct {
+            job_id job;
+            int64_t done_ns;         /* of size_ns, durable */
+            int64_t claimed_at_ns;   /* JOB_PLACE said it */
+            int64_t started_at_ns;   /* JOB_STARTED came; NEVER_NS: not yet */
+            int64_t charged_ns;      /* of TENANT_USAGE: charged in advance at claimed_at_ns; FOUND_UNCHARGED: it is charged now */
+            node_id node;
+            uint16_t gpu_mask;
+            uint16_t slice;          /* as JOB_PLACE said it */
+            uint16_t state;          /* enum job_state: what it waits for, or that it runs */
+            uint16_t flags;          /* enum job_found_flags */
+        } job_found;
+        struct {
+            uint32_t tenants[8];     /* of each eighth of its memory; NONE_INDEX: nobody's */
+            node_id node;
+            uint16_t gpu;
+        } memory_found;
         uint64_t word[8];
     };
 };
@@ -194,6 +255,25 @@ enum replica_down_reason {
     REPLICA_LOST,    /* with its process or its GPUs */
     REPLICA_DRAINED, /* answers REPLICA_DRAIN: the last request has left */
     REPLICA_FAILED   /* answers REPLICA_START: it did not come up */
+};
+enum replica_found { REPLICA_IS_UP, REPLICA_IS_STARTING, REPLICA_IS_DRAINING };
+/* What a host may ask about a job it knows, and tell of one that it found. */
+enum job_state {
+    JOB_FREE,
+    JOB_PENDING,
+    JOB_BASE_WAIT,
+    JOB_PLACING,
+    JOB_RUNNING,
+    JOB_STOPPING,
+    JOB_STRAY /* found where no room is kept for it: it was told to stop, and holds nothing until it has */
+};
+#define FOUND_UNCHARGED INT64_MIN
+enum job_found_flags {
+    FOUND_CANCELLED = 1, /* it ends when it has yielded */
+    FOUND_MARKED = 2,    /* whether it borrows is as FOUND_BORROWED says; otherwise it is reckoned */
+    FOUND_BORROWED = 4,
+    FOUND_CLEAR = 8,     /* BASE_WAIT: memory is cleared before it starts */
+    FOUND_TOLD = 16      /* STRAY: JOB_STOP was said */
 };
 enum scale_flags { SCALE_SHARED = 1 /* on the GPUs of jobs, which are taken back for it: the shared pool */ };
 /* Looks at the load in up_ns. */
@@ -254,7 +334,8 @@ enum job_refuse_reason {
     X(PREEMPT, "preempted")     /* a job of higher priority in the same queue */  \
     X(NOTICE, "notice")         /* its GPUs will be gone */                       \
     X(SHARED_POOL, "serving")   /* serving needs its GPUs */                      \
-    X(CANCEL, "cancelled")
+    X(CANCEL, "cancelled")                                                       \
+    X(STRAY, "found where there is no room for it")
 enum job_stop_reason {
 #define X(name, text) JOB_STOP_##name,
     JOB_STOP_REASONS(X)

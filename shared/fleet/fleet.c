@@ -185,21 +185,13 @@ static void join_pool(struct fleet *fleet, uint32_t index)
     pool->count++;
 }
 
-static void replica_up(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out)
+void fleet_join(struct fleet *fleet, const struct fleet_event *event, bool merged)
 {
     uint32_t index = replica_index(event->replica_up.replica);
     uint32_t generation = event->replica_up.replica.value >> 16;
-
-    check(index < fleet->config.replicas_max);
-    check(event->replica_up.node.value < fleet->config.nodes_max);
-    check(event->replica_up.base.value < fleet->config.bases_max);
-
     struct fleet_replica *replica = &fleet->replicas[index];
     struct fleet_member *member = &fleet->members[index];
 
-    check(!replica->up);
-    check(!member->known || replica->generation != generation);
-    scale_replica_up(fleet, event);
     member->known = true;
     member->generation_next = generation + 1;
     *replica = (struct fleet_replica){
@@ -208,11 +200,27 @@ static void replica_up(struct fleet *fleet, const struct fleet_event *event, str
         .base = event->replica_up.base,
         .node = event->replica_up.node,
         .up = true,
-        .merged = merge_replica_up(fleet, event),
+        .merged = merged,
     };
     if (!replica->merged)
         join_pool(fleet, index);
     *node_word(fleet, replica->node, index) |= UINT64_C(1) << index % 64;
+}
+
+static void replica_up(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out)
+{
+    uint32_t index = replica_index(event->replica_up.replica);
+
+    check(index < fleet->config.replicas_max);
+    check(event->replica_up.node.value < fleet->config.nodes_max);
+    check(event->replica_up.base.value < fleet->config.bases_max);
+
+    const struct fleet_replica *replica = &fleet->replicas[index];
+
+    check(!replica->up);
+    check(!fleet->members[index].known || replica->generation != event->replica_up.replica.value >> 16);
+    scale_replica_up(fleet, event);
+    fleet_join(fleet, event, merge_replica_up(fleet, event));
     if (scale_is_shared(fleet, event->replica_up.replica)) {
         jobs_serve_up(fleet->jobs, fleet->at_ns, index, &fleet->commands, out);
         scale_hear(fleet, out, 0);
@@ -417,15 +425,31 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     check(event->kind < FLEET_EVENT_COUNT);
     check(event->at_ns >= 0);
     check(event->at_ns >= fleet->at_ns);
+    check(event->kind != FLEET_EVENT_RESTORE || fleet->at_ns == INT64_MIN); /* the first, or none */
+    check(!fleet->restoring || found_takes((enum fleet_event_kind)event->kind));
     out->count = 0;
     fleet->at_ns = event->at_ns;
     rate_clock(fleet, event->at_ns);
     switch ((enum fleet_event_kind)event->kind) {
     case FLEET_EVENT_REPLICA_UP:
-        replica_up(fleet, event, out);
+        if (fleet->restoring)
+            found_replica(fleet, event);
+        else
+            replica_up(fleet, event, out);
         return;
     case FLEET_EVENT_REPLICA_DOWN:
-        replica_down(fleet, event, out);
+        if (fleet->restoring)
+            found_replica(fleet, event);
+        else
+            replica_down(fleet, event, out);
+        return;
+    case FLEET_EVENT_RESTORE:
+        found_begin(fleet, event);
+        if (fleet->jobs != NULL)
+            jobs_step(fleet->jobs, event, &fleet->commands, out);
+        return;
+    case FLEET_EVENT_RESTORE_DONE:
+        found_end(fleet, event, out);
         return;
     case FLEET_EVENT_REPLICA_STATE:
         replica_state(fleet, event);
@@ -444,6 +468,8 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
         merge_retire(fleet, event->adapter_retired.adapter, out);
         return;
     case FLEET_EVENT_TICK:
+        if (fleet->restoring)
+            return;
         if (fleet->jobs != NULL && jobs_wakeup_at_ns(fleet->jobs) <= event->at_ns)
             jobs_step(fleet->jobs, event, &fleet->commands, out);
         scale_hear(fleet, out, 0);
@@ -469,6 +495,12 @@ void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fle
     case FLEET_EVENT_JOB_YIELDED:
     case FLEET_EVENT_JOB_ENDED:
     case FLEET_EVENT_BASE_LOADED:
+    case FLEET_EVENT_TENANT_USAGE:
+    case FLEET_EVENT_BASE_FOUND:
+    case FLEET_EVENT_JOB_KEPT:
+    case FLEET_EVENT_JOB_FOUND:
+    case FLEET_EVENT_MEMORY_FOUND:
+        check(!found_only((enum fleet_event_kind)event->kind) || fleet->restoring);
         check(fleet->jobs != NULL);
         jobs_step(fleet->jobs, event, &fleet->commands, out);
         scale_hear(fleet, out, 0);
@@ -483,6 +515,8 @@ int64_t fleet_wakeup_at_ns(const struct fleet *fleet)
 {
     int64_t at_ns = min_i64(fleet->scale_at_ns, fleet->merge_at_ns);
 
+    if (fleet->restoring)
+        return NEVER_NS;
     return min_i64(at_ns, fleet->jobs != NULL ? jobs_wakeup_at_ns(fleet->jobs) : NEVER_NS);
 }
 

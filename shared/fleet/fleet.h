@@ -29,12 +29,28 @@ struct fleet_config {
     struct jobs_config jobs;   /* jobs_max 0: none are scheduled */
 };
 
+/* After a restart. RESTORE is the first event. Then, in this order: COHORT, TENANT, TENANT_USAGE; BASE_KNOWN; GPUS_UP; SCALE, MERGE;
+ * BASE_FOUND; JOB, and after it JOB_KEPT and JOB_FOUND if there is something to tell; REPLICA_UP of those found (of a SHARED one with
+ * gpu_mask and bytes), REPLICA_DOWN of a generation that was given to one that is gone; REPLICA_STATE, RESIDENCY; MEMORY_FOUND;
+ * GPUS_NOTICE; RESTORE_DONE. Nothing is said, and no wake-up asked for, before that; ticks are dropped; everything else that happens
+ * meanwhile, requests, cancellations and losses too, the host keeps and tells afterwards (checked). An attempt or a replica that the
+ * host does not find is not told: its job is pending. What is found where there is no room for it (JOB_STRAY) is told to stop. */
 size_t fleet_bytes(const struct fleet_config *config);
 struct fleet *fleet_create(void *memory, size_t memory_bytes, const struct fleet_config *config);
 void fleet_step(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out);
 int64_t fleet_wakeup_at_ns(const struct fleet *fleet);
 void fleet_check(const struct fleet *fleet);
 uint64_t fleet_digest(const struct fleet *fleet);
+/* Tells the state as it is, RESTORE to RESTORE_DONE, in events of the last event's instant (seq and answers 0), such that a fresh core of
+ * the same configuration that is told them tells the same. For the beginning of a journal's segment. What is of the moment is not told:
+ * see the counts. */
+typedef void fleet_export_sink(void *context, const struct fleet_event *event);
+struct fleet_exported {
+    uint32_t events;
+    uint32_t requests; /* outstanding: whoever waits for them must ask again */
+    uint32_t plans;    /* jobs and replicas that others are being stopped for, or that GPUs are kept for: they are pending, and plan anew */
+};
+struct fleet_exported fleet_export(struct fleet *fleet, fleet_export_sink *sink, void *context);
 /* NULL when none are scheduled. */
 struct jobs *fleet_jobs(struct fleet *fleet);
 /* How many replicas of a base there are, in each state; all 0 for one that does not scale. */

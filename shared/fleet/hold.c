@@ -111,7 +111,7 @@ void quota_discharge(struct jobs *jobs, uint32_t slot)
 /* --- bases ----------------------------------------------------------------------------------------------------------- */
 
 /* A GPU may hold a base twice, for gangs of two sizes: to the ledger a base is its holding. */
-static uint32_t gpu_number(uint16_t node, uint16_t gpu)
+uint32_t gpu_number(uint16_t node, uint16_t gpu)
 {
     return (uint32_t)node * 16 + gpu;
 }
@@ -159,8 +159,7 @@ static bool computes(const struct job *job)
     return job->state == JOB_RUNNING || (job->state == JOB_STOPPING && job->started_at_ns != NEVER_NS);
 }
 
-/* Each running job on the GPUs of `place` gets an equal part of their compute. */
-static void share_compute(struct jobs *jobs, const struct devices_place *place)
+void share_compute(struct jobs *jobs, const struct devices_place *place)
 {
     for (uint16_t gpu = 0; gpu < 16; gpu++) {
         uint32_t running = 0;
@@ -176,7 +175,7 @@ static void share_compute(struct jobs *jobs, const struct devices_place *place)
     }
 }
 
-static void link_running(struct jobs *jobs, uint32_t slot)
+void link_running(struct jobs *jobs, uint32_t slot)
 {
     struct job *job = &jobs->jobs[slot];
     struct known_tenant *tenant = &jobs->tenants[job->tenant];
@@ -187,6 +186,13 @@ static void link_running(struct jobs *jobs, uint32_t slot)
         jobs->jobs[job->running_next].running_prev = slot;
     tenant->running_head = slot;
     tenant->lowest_known = false;
+    job->placed_prev = jobs->placed_tail;
+    job->placed_next = NONE_INDEX;
+    if (jobs->placed_tail != NONE_INDEX)
+        jobs->jobs[jobs->placed_tail].placed_next = slot;
+    else
+        jobs->placed_head = slot;
+    jobs->placed_tail = slot;
     jobs->totals.running++;
 }
 
@@ -201,6 +207,14 @@ static void unlink_running(struct jobs *jobs, uint32_t slot)
         tenant->running_head = job->running_next;
     if (job->running_next != NONE_INDEX)
         jobs->jobs[job->running_next].running_prev = job->running_prev;
+    if (job->placed_prev != NONE_INDEX)
+        jobs->jobs[job->placed_prev].placed_next = job->placed_next;
+    else
+        jobs->placed_head = job->placed_next;
+    if (job->placed_next != NONE_INDEX)
+        jobs->jobs[job->placed_next].placed_prev = job->placed_prev;
+    else
+        jobs->placed_tail = job->placed_prev;
     tenant->lowest_known = false;
     jobs->totals.running--;
 }
@@ -250,8 +264,7 @@ static void say_place(struct jobs *jobs, uint32_t slot)
         say_job_place(jobs, slot);
 }
 
-/* Usage in GPU time: a share of a GPU, or a slice of it, counts as its part. */
-static int64_t gpu_time_ns(const struct job *job, int64_t ns)
+int64_t gpu_time_ns(const struct job *job, int64_t ns)
 {
     uint128 gpu_ns = (uint128)(uint64_t)ns * job->quota_milli / 1000;
 

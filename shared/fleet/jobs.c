@@ -127,6 +127,7 @@ struct jobs *jobs_create(void *memory, size_t memory_bytes, const struct jobs_co
     jobs->gone_at_ns = (void *)(bytes + parts.gone);
     jobs->reserved = (void *)(bytes + parts.reserved);
     jobs->scratch_jobs = (void *)(bytes + parts.scratch);
+    jobs->placed_head = jobs->placed_tail = NONE_INDEX;
     jobs->hope_at_ns = NEVER_NS;
     jobs->hopes = 1;
     pending_init(jobs);
@@ -214,6 +215,20 @@ static enum job_refuse_reason never_fits(const struct jobs *jobs, const struct j
     return bytes > *ret_have ? JOB_REFUSE_MEMORY : JOB_REFUSE_NONE;
 }
 
+/* What a job names must be known. */
+static enum job_refuse_reason unknown(const struct jobs *jobs, const struct fleet_event *event, uint64_t *ret_need, uint64_t *ret_have)
+{
+    *ret_need = event->job.tenant.value;
+    *ret_have = jobs->config.tenants_max;
+    if (event->job.tenant.value >= jobs->config.tenants_max || !jobs->tenants[event->job.tenant.value].known)
+        return JOB_REFUSE_UNKNOWN_TENANT;
+    *ret_need = event->job.base.value;
+    *ret_have = jobs->config.bases_max;
+    if (event->job.base.value >= jobs->config.bases_max || !jobs->bases[event->job.base.value].known)
+        return JOB_REFUSE_UNKNOWN_BASE;
+    return JOB_REFUSE_NONE;
+}
+
 /* At its place: its id is its age. */
 static void enqueue(struct jobs *jobs, uint32_t slot)
 {
@@ -238,15 +253,17 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
     check(event->job.gpus >= 1 && event->job.size_ns >= 0 && event->job.runtime_min_ns >= 0);
     check(event->job.stage < STAGE_COUNT && event->job.isolation < ISOLATION_COUNT);
     jobs->totals.submitted++;
-    if (event->job.tenant.value >= jobs->config.tenants_max || !jobs->tenants[event->job.tenant.value].known) {
-        refuse(jobs, event->job.job, JOB_REFUSE_UNKNOWN_TENANT, event->job.tenant.value, jobs->config.tenants_max);
+    reason = unknown(jobs, event, &need, &have);
+    if (reason != JOB_REFUSE_NONE && jobs->restoring) {
+        *job = (struct job){.id = event->job.job, .tenant = event->job.tenant.value, .base = event->job.base.value, .refusal = (uint8_t)reason};
+        jobs->restore_due = true;
         return;
     }
-    if (event->job.base.value >= jobs->config.bases_max || !jobs->bases[event->job.base.value].known) {
-        refuse(jobs, event->job.job, JOB_REFUSE_UNKNOWN_BASE, event->job.base.value, jobs->config.bases_max);
+    if (reason != JOB_REFUSE_NONE) {
+        refuse(jobs, event->job.job, reason, need, have);
         return;
     }
-    if (!stage_allows(event->job.stage, event->job.isolation, event->job.size_ns)) {
+    if (!jobs->restoring && !stage_allows(event->job.stage, event->job.isolation, event->job.size_ns)) {
         refuse(jobs, event->job.job, JOB_REFUSE_STAGE, event->job.stage, event->job.isolation);
         return;
     }
@@ -272,7 +289,7 @@ static void submit(struct jobs *jobs, const struct fleet_event *event)
         .isolation = event->job.isolation,
         .trusted = jobs->tenants[event->job.tenant.value].trusted,
     };
-    reason = never_fits(jobs, job, &need, &have);
+    reason = jobs->restoring ? JOB_REFUSE_NONE : never_fits(jobs, job, &need, &have);
     if (reason != JOB_REFUSE_NONE) {
         refuse(jobs, event->job.job, reason, need, have);
         job->state = JOB_FREE;
@@ -299,6 +316,8 @@ static struct job *job_at(struct jobs *jobs, job_id id)
 
 static void started(struct jobs *jobs, const struct fleet_event *event)
 {
+    if (job_at(jobs, event->job_progress.job)->state == JOB_STRAY)
+        return; /* it was told to stop */
     jobs->totals.started++;
     job_started(jobs, job_slot(job_at(jobs, event->job_progress.job)->id));
     /* It is one that could be stopped from now on. */
@@ -314,21 +333,29 @@ static void keep_progress(struct job *job, int64_t done_ns)
     job->remaining_ns = max_i64(0, job->size_ns - done_ns);
 }
 
+static void leave(struct jobs *jobs, uint32_t slot)
+{
+    if (jobs->jobs[slot].state == JOB_STRAY) {
+        stray_left(jobs, slot);
+        return;
+    }
+    job_leave_place(jobs, slot);
+    claim_victim_left(jobs, slot);
+}
+
 void job_requeue(struct jobs *jobs, uint32_t slot)
 {
     if (jobs->jobs[slot].stage == STAGE_SERVE) {
         serve_requeue(jobs, slot);
         return;
     }
-    job_leave_place(jobs, slot);
-    claim_victim_left(jobs, slot);
+    leave(jobs, slot);
     enqueue(jobs, slot);
 }
 
 static void end(struct jobs *jobs, uint32_t slot)
 {
-    job_leave_place(jobs, slot);
-    claim_victim_left(jobs, slot);
+    leave(jobs, slot);
     jobs->jobs[slot].state = JOB_FREE;
 }
 
@@ -343,7 +370,7 @@ static void yielded(struct jobs *jobs, const struct fleet_event *event)
     struct job *job = job_at(jobs, event->job_progress.job);
     uint32_t slot = job_slot(job->id);
 
-    check(job->state == JOB_STOPPING);
+    check(job->state == JOB_STOPPING || job->state == JOB_STRAY);
     keep_progress(job, event->job_progress.done_ns);
     if (job->cancelled) {
         jobs->totals.cancelled++;
@@ -360,7 +387,7 @@ static void ended(struct jobs *jobs, const struct fleet_event *event)
     uint32_t slot = job_slot(job->id);
 
     check(job->state == JOB_RUNNING || job->state == JOB_PLACING || job->state == JOB_STOPPING ||
-          job->state == JOB_BASE_WAIT);
+          job->state == JOB_BASE_WAIT || job->state == JOB_STRAY);
     switch ((enum job_end_reason)event->reason) {
     case JOB_SUCCEEDED:
         jobs->totals.succeeded++;
@@ -412,6 +439,7 @@ static void cancel(struct jobs *jobs, const struct fleet_event *event)
         job_stop(jobs, slot, JOB_STOP_CANCEL, NEVER_NS);
         break;
     case JOB_STOPPING:
+    case JOB_STRAY:
         job->cancelled = true;
         break;
     case JOB_FREE:
@@ -433,7 +461,7 @@ void jobs_enter(struct jobs *jobs, int64_t at_ns, uint64_t *said, struct fleet_c
 
 void jobs_leave(struct jobs *jobs)
 {
-    if (jobs->cycle_due || jobs->leave_due)
+    if (jobs->cycle_due || jobs->leave_due || jobs->restore_due)
         jobs_wake_by(jobs, jobs->at_ns);
 }
 
@@ -485,10 +513,35 @@ void jobs_step(struct jobs *jobs, const struct fleet_event *event, uint64_t *com
     case FLEET_EVENT_BASE_LOADED:
         base_loaded(jobs, event);
         break;
+    case FLEET_EVENT_RESTORE:
+        restore_begin(jobs, event);
+        break;
+    case FLEET_EVENT_TENANT_USAGE:
+        quota_usage_restore(jobs->quota, event->tenant_usage.tenant.value, min_i64(event->tenant_usage.as_of_ns, jobs->at_ns),
+                            event->tenant_usage.gpu_ns, event->tenant_usage.fraction);
+        jobs->version++;
+        break;
+    case FLEET_EVENT_BASE_FOUND:
+        restore_base(jobs, event);
+        break;
+    case FLEET_EVENT_JOB_KEPT:
+        restore_kept(jobs, event);
+        break;
+    case FLEET_EVENT_JOB_FOUND:
+        restore_job(jobs, event);
+        break;
+    case FLEET_EVENT_MEMORY_FOUND:
+        devices_memory_found(jobs->devices, event->memory_found.node.value, event->memory_found.gpu, event->memory_found.tenants);
+        break;
+    case FLEET_EVENT_RESTORE_DONE:
+        restore_done(jobs);
+        break;
     case FLEET_EVENT_TICK:
         /* Only a tick takes the wake-up: another event at its instant does not look at all that it was set for. */
         if (jobs->wakeup_at_ns <= jobs->at_ns)
             jobs->wakeup_at_ns = NEVER_NS;
+        if (jobs->restore_due)
+            restore_tell(jobs);
         if (jobs->leave_due)
             jobs_leave_closed(jobs);
         cycle_run(jobs, NONE_INDEX);

@@ -47,7 +47,6 @@ struct jobs_config {
 };
 
 /* What a host may ask about a job it knows. */
-enum job_state { JOB_FREE, JOB_PENDING, JOB_BASE_WAIT, JOB_PLACING, JOB_RUNNING, JOB_STOPPING };
 struct job_view {
     job_id id;
     enum job_state state;
@@ -88,6 +87,9 @@ struct serve_ask {
     uint64_t bytes;                 /* on each, beside the base */
 };
 void jobs_serve_begin(struct jobs *jobs, int64_t at_ns, const struct serve_ask *ask, uint64_t *said, struct fleet_commands *out);
+/* While restoring: it stands on these GPUs. */
+void jobs_serve_found(struct jobs *jobs, int64_t at_ns, const struct serve_ask *ask, uint16_t node, uint16_t gpu_mask,
+                      enum replica_found found);
 /* No longer wanted, and not yet started. */
 void jobs_serve_withdraw(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t *said, struct fleet_commands *out);
 void jobs_serve_up(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t *said, struct fleet_commands *out);

@@ -45,6 +45,8 @@ void base_loaded(struct jobs *jobs, const struct fleet_event *event)
 
 void gpus_up(struct jobs *jobs, const struct fleet_event *event)
 {
+    if (jobs->restoring && event->gpus.rank > 0)
+        devices_class_found(jobs->devices, event->gpus.rank - 1u, event->gpus.flavor, event->gpus.model, event->gpus.bytes);
     devices_up(jobs->devices, event->gpus.node.value, event->gpus.gpu_mask, event->gpus.flavor, event->gpus.model,
                event->gpus.bytes);
     jobs->bytes_largest = max_u64(jobs->bytes_largest, devices_bytes_largest(jobs->devices));
@@ -112,7 +114,9 @@ static void leave_gpu(struct jobs *jobs, uint16_t node, uint16_t gpu)
 /* Whoever is on GPUs that will be gone is stopped; those who wait for a base there go back to the queue. */
 void jobs_leave_closed(struct jobs *jobs)
 {
-    jobs->leave_due = false;
+    jobs->leave_due = jobs->restoring;
+    if (jobs->restoring)
+        return;
     for (uint32_t node = 0; node < jobs->config.nodes_max; node++)
         for (uint16_t gpu = 0; gpu < 16; gpu++)
             if (!devices_gpu_open(jobs->devices, (uint16_t)node, gpu))
@@ -153,6 +157,10 @@ void base_known(struct jobs *jobs, const struct fleet_event *event)
     base->bytes = event->base_known.bytes;
     base->load_ns = event->base_known.load_ns;
     base->gpus = event->base_known.gpus;
+    if (jobs->restoring && event->base_known.failures > 0) {
+        base->retry_at_ns = max_i64(1, event->base_known.retry_at_ns);
+        base->failures = (uint8_t)min_u32(event->base_known.failures, RETRY_DOUBLINGS);
+    }
     base->known = true;
 }
 

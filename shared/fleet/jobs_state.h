@@ -1,6 +1,6 @@
 /* What the job scheduler keeps. Only its own files include it: jobs.c (a job's life), jobs_capacity.c (what it stands on), hold.c
  * (what a claim on GPUs changes), pending.c (who waits, in what order), cycle.c (who starts), reclaim*.c (who is stopped for
- * whom), reserve.c (gangs and backfill), serve.c (replicas among the jobs), jobs_views.c, jobs_check.c. */
+ * whom), reserve.c (gangs and backfill), restore.c and export.c (what is there after a restart), serve.c (replicas among the jobs), jobs_views.c, jobs_check.c. */
 #ifndef FLEET_JOBS_STATE_H
 #define FLEET_JOBS_STATE_H
 
@@ -53,6 +53,9 @@ struct job {
     struct devices_place place; /* while it holds GPUs; of a claimer, or with a reservation: what is kept for it */
     replica_id replica;         /* STAGE_SERVE */
     uint32_t running_prev, running_next; /* its tenant's jobs that hold GPUs, the most recent first */
+    uint32_t placed_prev, placed_next;   /* all that hold GPUs, in the order they came */
+    uint8_t refusal;            /* enum job_refuse_reason, FREE: it was told while restoring, and is refused afterwards */
+    bool told;                  /* STRAY: it was told to stop */
 };
 
 /* Pending jobs that ask the devices for the same: a search for one answers for all, but where it finds only places that are
@@ -153,6 +156,8 @@ struct jobs {
     int64_t open_need_milli;    /* the least quota that a job of these takes */
     bool cycle_due;             /* a cycle was cut short by the limit of commands */
     bool leave_due;             /* so was telling jobs to leave GPUs that will be gone */
+    bool restoring;             /* what is there is being told: nothing is said, nobody is placed */
+    bool restore_due;           /* strays and refusals are still to be told */
     struct jobs_totals totals;
     uint64_t bytes_largest;     /* of any GPU, slice and node that was ever there: what is gone may come back */
     uint64_t slice_largest;
@@ -161,6 +166,7 @@ struct jobs {
     struct quota *quota;
     struct ledger *ledger;
     struct job *jobs;           /* [jobs_max] by slot, and [serve_max] replicas behind them */
+    uint32_t placed_head, placed_tail; /* jobs that hold GPUs */
     uint32_t serve_waiting;     /* replicas that wait for GPUs */
     struct pending_class *classes; /* [jobs_max] */
     struct pending_shape *shapes;  /* [jobs_max] */
@@ -241,6 +247,12 @@ void job_started(struct jobs *jobs, uint32_t slot);
 void holding_drop(struct jobs *jobs, uint32_t holding);
 void holding_ready(struct jobs *jobs, uint32_t holding);
 void tell_unused(struct jobs *jobs, uint32_t tenant);
+uint32_t gpu_number(uint16_t node, uint16_t gpu);
+/* Each running job on the GPUs of `place` gets an equal part of their compute. */
+void share_compute(struct jobs *jobs, const struct devices_place *place);
+void link_running(struct jobs *jobs, uint32_t slot);
+/* Usage in GPU time: a share of a GPU, or a slice of it, counts as its part. */
+int64_t gpu_time_ns(const struct job *job, int64_t ns);
 
 /* Of a replica: GPUs alone, no quota. */
 void serve_take_place(struct jobs *jobs, uint32_t slot, const struct devices_place *place);
@@ -254,6 +266,9 @@ void serve_requeue(struct jobs *jobs, uint32_t slot);
 void serve_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason);
 /* What is kept on GPUs that take no more work is kept no longer. */
 void serve_unkeep_closed(struct jobs *jobs);
+/* Its record; it stands nowhere yet. */
+uint32_t serve_add(struct jobs *jobs, int64_t at_ns, const struct serve_ask *ask);
+void serve_say_drain(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason);
 void serve_check(const struct jobs *jobs);
 uint64_t serve_digest(const struct jobs *jobs, uint64_t digest);
 
@@ -292,6 +307,17 @@ void claim_forget(struct jobs *jobs, uint32_t slot);
 /* Something has changed that may make stopping somebody possible. */
 void claims_hope(struct jobs *jobs);
 void claims_hope_at(struct jobs *jobs, int64_t at_ns);
+
+/* restore.c: what was there before */
+void restore_begin(struct jobs *jobs, const struct fleet_event *event);
+void restore_base(struct jobs *jobs, const struct fleet_event *event);
+void restore_kept(struct jobs *jobs, const struct fleet_event *event);
+void restore_job(struct jobs *jobs, const struct fleet_event *event);
+/* What is left of it when it has stopped; it may be placed anew. */
+void stray_left(struct jobs *jobs, uint32_t slot);
+void restore_done(struct jobs *jobs);
+/* Refusals and strays, as far as there is room for commands. */
+void restore_tell(struct jobs *jobs);
 
 /* reserve.c */
 void reserve_run(struct jobs *jobs);

@@ -135,6 +135,29 @@ bool merge_replica_up(struct fleet *fleet, const struct fleet_event *event)
     return true;
 }
 
+bool merge_replica_found(struct fleet *fleet, const struct fleet_event *event)
+{
+    static const enum merge_state states[] = {MERGE_UP, MERGE_STARTING, MERGE_DRAINING};
+    uint32_t index = replica_index(event->replica_up.replica);
+    struct fleet_member *member = &fleet->members[index];
+    adapter_id adapter = event->replica_up.adapter;
+
+    if (member->merge_base == NO_MERGE) {
+        check(adapter_is_base(adapter));
+        return false;
+    }
+    check(member->merge_base == event->replica_up.base.value && member->merge_state == MERGE_DOWN);
+    check(!adapter_is_base(adapter) && adapter.index <= fleet->config.adapters_max);
+    member->merge_state = (uint8_t)states[event->reason];
+    member->merged_for = adapter;
+    if (event->reason == REPLICA_IS_DRAINING)
+        return true;
+    check(fleet->adapters[adapter.index].merged == NONE_INDEX);
+    fleet->adapters[adapter.index].merged = index;
+    look_by(fleet, fleet->at_ns);
+    return true;
+}
+
 void merge_replica_settle(struct fleet *fleet, uint32_t index, struct fleet_commands *out)
 {
     if (!merge_is_wanted(fleet, index))
@@ -195,6 +218,7 @@ void merge_event(struct fleet *fleet, const struct fleet_event *event)
     check(break_even * event->merge.up_milli / 1000 < UINT64_MAX);
     merge->up_line = (uint64_t)(break_even * event->merge.up_milli / 1000);
     merge->down_line = (uint64_t)(break_even * event->merge.down_milli / 1000);
+    merge->break_even_milli = event->merge.break_even_milli;
     merge->up_milli = event->merge.up_milli;
     merge->down_milli = event->merge.down_milli;
     merge->up_ns = event->merge.up_ns;

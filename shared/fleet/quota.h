@@ -65,6 +65,9 @@ bool quota_may_reclaim(const struct quota *quota, uint32_t claimer, int64_t need
  * on the order of additions. gpu_ns may be negative, an entry charge given back: at_ns is then the instant of the
  * charge, so that nothing remains of it (given back later, more is given than is left). */
 void quota_usage_add(struct quota *quota, uint32_t tenant, int64_t at_ns, int64_t gpu_ns);
+/* The usage itself, as of an instant not after the last addition, in GPU-ns and 2^-32 of one; and back into a quota that has none of it. */
+int64_t quota_usage(const struct quota *quota, uint32_t tenant, int64_t *ret_as_of_ns, uint32_t *ret_fraction);
+void quota_usage_restore(struct quota *quota, uint32_t tenant, int64_t as_of_ns, int64_t gpu_ns, uint32_t fraction);
 /* usage / weight at an instant not before the last addition: the fair-share key, smallest goes first; 0 when more
  * was given back than charged. Time passing scales all keys alike: only additions and weights change an order. */
 uint64_t quota_share_key(const struct quota *quota, uint32_t tenant, int64_t at_ns);

@@ -99,6 +99,28 @@ void scale_replica_up(struct fleet *fleet, const struct fleet_event *event)
     put_state(fleet, index, SCALE_UP);
 }
 
+void scale_replica_found(struct fleet *fleet, const struct fleet_event *event)
+{
+    static const enum scale_state states[] = {SCALE_UP, SCALE_STARTING, SCALE_DRAINING};
+    uint32_t index = replica_index(event->replica_up.replica);
+    const struct fleet_member *member = &fleet->members[index];
+
+    if (member->scale_base == NO_SCALE)
+        return;
+    check(member->scale_base == event->replica_up.base.value);
+    check(member->scale_state == SCALE_DOWN);
+    put_state(fleet, index, states[event->reason]);
+    if (fleet->scales[member->scale_base].flags & SCALE_SHARED) {
+        struct serve_ask ask = {.replica = event->replica_up.replica,
+                                .base = event->replica_up.base,
+                                .gpus = fleet->scales[member->scale_base].tp,
+                                .bytes = event->replica_up.bytes};
+
+        jobs_serve_found(fleet->jobs, fleet->at_ns, &ask, event->replica_up.node.value, event->replica_up.gpu_mask,
+                         (enum replica_found)event->reason);
+    }
+}
+
 bool scale_replica_down(struct fleet *fleet, const struct fleet_event *event)
 {
     uint32_t index = replica_index(event->replica_down.replica);

@@ -81,15 +81,11 @@ void serve_requeue(struct jobs *jobs, uint32_t slot)
     wait_for_gpus(jobs, slot);
 }
 
-/* One that is still starting is told when it is up. */
-void serve_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason)
+void serve_say_drain(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason)
 {
-    struct job *job = &jobs->jobs[slot];
-    struct fleet_command *command;
+    const struct job *job = &jobs->jobs[slot];
+    struct fleet_command *command = jobs_say(jobs, FLEET_COMMAND_REPLICA_DRAIN, (uint16_t)reason);
 
-    if (job->state != JOB_RUNNING)
-        return;
-    command = jobs_say(jobs, FLEET_COMMAND_REPLICA_DRAIN, (uint16_t)reason);
     command->replica_drain.bytes = job->bytes;
     command->replica_drain.replica = job->replica;
     command->replica_drain.node.value = job->place.node;
@@ -97,7 +93,15 @@ void serve_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason)
     command->replica_drain.tp = job->gpus;
     command->replica_drain.base.value = job->base;
     jobs_said(jobs, command);
-    job->state = JOB_STOPPING;
+}
+
+/* One that is still starting is told when it is up. */
+void serve_stop(struct jobs *jobs, uint32_t slot, enum job_stop_reason reason)
+{
+    if (jobs->jobs[slot].state != JOB_RUNNING)
+        return;
+    serve_say_drain(jobs, slot, reason);
+    jobs->jobs[slot].state = JOB_STOPPING;
 }
 
 void serve_unkeep_closed(struct jobs *jobs)
@@ -112,14 +116,13 @@ void serve_unkeep_closed(struct jobs *jobs)
 
 /* --- what scale.c asks for -------------------------------------------------------------------------------------------------- */
 
-void jobs_serve_begin(struct jobs *jobs, int64_t at_ns, const struct serve_ask *ask, uint64_t *said, struct fleet_commands *out)
+uint32_t serve_add(struct jobs *jobs, int64_t at_ns, const struct serve_ask *ask)
 {
     uint32_t slot = slot_of(jobs, replica_index(ask->replica));
     struct job *job = &jobs->jobs[slot];
 
     check(job->state == JOB_FREE);
     check(ask->base.value < jobs->config.bases_max && jobs->bases[ask->base.value].known);
-    jobs_enter(jobs, at_ns, said, out);
     *job = (struct job){.id = job_id_make(0, slot),
                         .size_ns = SERVE_NS,
                         .remaining_ns = SERVE_NS,
@@ -136,6 +139,14 @@ void jobs_serve_begin(struct jobs *jobs, int64_t at_ns, const struct serve_ask *
                         .stage = STAGE_SERVE,
                         .isolation = ISOLATION_EXCLUSIVE,
                         .replica = ask->replica};
+    return slot;
+}
+
+void jobs_serve_begin(struct jobs *jobs, int64_t at_ns, const struct serve_ask *ask, uint64_t *said, struct fleet_commands *out)
+{
+    uint32_t slot = serve_add(jobs, at_ns, ask);
+
+    jobs_enter(jobs, at_ns, said, out);
     wait_for_gpus(jobs, slot);
     serve_run(jobs);
     jobs_leave(jobs);
@@ -164,6 +175,12 @@ void jobs_serve_up(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t *s
     uint32_t slot = slot_of(jobs, index);
 
     jobs_enter(jobs, at_ns, said, out);
+    if (jobs->jobs[slot].state == JOB_STRAY) {
+        jobs->jobs[slot].started_at_ns = at_ns;
+        restore_tell(jobs);
+        jobs_leave(jobs);
+        return;
+    }
     job_started(jobs, slot);
     if (jobs_closed(jobs, &jobs->jobs[slot].place))
         serve_stop(jobs, slot, JOB_STOP_NOTICE);
@@ -174,9 +191,14 @@ void jobs_serve_drain(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t
 {
     uint32_t slot = slot_of(jobs, index);
 
-    check(jobs->jobs[slot].state == JOB_RUNNING);
+    check(jobs->jobs[slot].state == JOB_RUNNING || jobs->jobs[slot].state == JOB_STRAY);
     jobs_enter(jobs, at_ns, said, out);
-    serve_stop(jobs, slot, JOB_STOP_CANCEL);
+    if (jobs->jobs[slot].state == JOB_STRAY) {
+        jobs->jobs[slot].told = true;
+        serve_say_drain(jobs, slot, JOB_STOP_CANCEL);
+    } else {
+        serve_stop(jobs, slot, JOB_STOP_CANCEL);
+    }
     jobs_leave(jobs);
 }
 
@@ -185,9 +207,12 @@ void jobs_serve_gone(struct jobs *jobs, int64_t at_ns, uint32_t index, uint64_t 
     uint32_t slot = slot_of(jobs, index);
     struct job *job = &jobs->jobs[slot];
 
-    check(job->state == JOB_PLACING || job->state == JOB_RUNNING || job->state == JOB_STOPPING);
+    check(job->state == JOB_PLACING || job->state == JOB_RUNNING || job->state == JOB_STOPPING || job->state == JOB_STRAY);
     jobs_enter(jobs, at_ns, said, out);
-    serve_leave_place(jobs, slot);
+    if (job->state == JOB_STRAY)
+        stray_left(jobs, slot);
+    else
+        serve_leave_place(jobs, slot);
     job->state = JOB_FREE;
     jobs_after_release(jobs);
     jobs_leave(jobs);
@@ -216,7 +241,7 @@ void serve_check(const struct jobs *jobs)
         uint32_t slot = slot_of(jobs, index);
         const struct job *job = &jobs->jobs[slot];
         struct devices_place place;
-        bool holds = job->state != JOB_FREE && job->state != JOB_PENDING;
+        bool holds = job->state != JOB_FREE && job->state != JOB_PENDING && job->state != JOB_STRAY;
 
         check(devices_claimed(jobs->devices, slot, &place) == holds);
         if (job->state == JOB_FREE)

@@ -1,5 +1,5 @@
 /* What the fleet core keeps. Only the files of this folder include it: fleet.c (steps), rate.c (how hot an adapter is),
- * residency.c (who holds it), scale.c (how many replicas), merge.c (who has one alone), check.c (invariants and digest). */
+ * residency.c (who holds it), found.c and export.c (what is there after a restart), scale.c (how many replicas), merge.c (who has one alone), check.c (invariants and digest). */
 #ifndef FLEET_STATE_H
 #define FLEET_STATE_H
 
@@ -106,6 +106,7 @@ enum merge_state {
 struct fleet_merge {
     int64_t up_ns;
     int64_t down_ns;
+    uint64_t break_even_milli;
     uint64_t up_line;         /* values of a rate of tokens */
     uint64_t down_line;
     uint32_t up_milli;
@@ -130,6 +131,7 @@ struct fleet_watch {
 struct fleet {
     struct fleet_config config;
     int64_t at_ns;
+    bool restoring;         /* what is there is being told: nothing is said */
     uint64_t losses;        /* replicas gone down so far */
     uint64_t commands;      /* said so far; the id of the last */
     uint64_t history;       /* hash of all command bodies and residency changes */
@@ -189,6 +191,18 @@ void fleet_remember(struct fleet *fleet, const struct fleet_command *command);
 /* No request is routed to it any more. */
 void fleet_leave_pool(struct fleet *fleet, uint32_t replica);
 
+/* found.c */
+void found_begin(struct fleet *fleet, const struct fleet_event *event);
+void found_replica(struct fleet *fleet, const struct fleet_event *event);
+void found_end(struct fleet *fleet, const struct fleet_event *event, struct fleet_commands *out);
+/* Whether such an event may come while restoring. */
+bool found_takes(enum fleet_event_kind kind);
+/* And at no other time. */
+bool found_only(enum fleet_event_kind kind);
+
+/* fleet.c, for a replica that is up */
+void fleet_join(struct fleet *fleet, const struct fleet_event *event, bool merged);
+
 /* scale.c */
 void scale_event(struct fleet *fleet, const struct fleet_event *event);
 void scale_tick(struct fleet *fleet, struct fleet_commands *out);
@@ -197,6 +211,8 @@ void scale_note(struct fleet *fleet, uint32_t base);
 void scale_replica_up(struct fleet *fleet, const struct fleet_event *event);
 /* False: it was not up, its start has failed. */
 bool scale_replica_down(struct fleet *fleet, const struct fleet_event *event);
+/* While restoring: one of its own, in this state. */
+void scale_replica_found(struct fleet *fleet, const struct fleet_event *event);
 /* Commands `from` on were said by jobs: replicas of the shared pool start and drain by them. */
 void scale_hear(struct fleet *fleet, const struct fleet_commands *out, uint32_t from);
 bool scale_is_shared(const struct fleet *fleet, replica_id replica);
@@ -212,6 +228,8 @@ uint32_t merge_route(struct fleet *fleet, adapter_id adapter, base_id base, stru
 void merge_count(struct fleet *fleet, adapter_id adapter, base_id base, uint32_t output_tokens);
 /* True: it is merged, and stands in no pool. */
 bool merge_replica_up(struct fleet *fleet, const struct fleet_event *event);
+/* While restoring. True: it is merged, or will be. */
+bool merge_replica_found(struct fleet *fleet, const struct fleet_event *event);
 /* Drains it if nobody wants it any more. */
 void merge_replica_settle(struct fleet *fleet, uint32_t replica, struct fleet_commands *out);
 /* False: it was not up, its start has failed. */

@@ -86,6 +86,27 @@ void quota_usage_add(struct quota *quota, uint32_t tenant, int64_t at_ns, int64_
     check(usage->value > -VALUE_MAX);
 }
 
+/* As of the beginning of its epoch, where the stored value is the usage. More than 292 GPU-years are told as that. */
+int64_t quota_usage(const struct quota *quota, uint32_t tenant, int64_t *ret_as_of_ns, uint32_t *ret_fraction)
+{
+    check(tenant < quota->config.tenants_max);
+
+    const struct quota_usage *usage = &quota->usages[tenant];
+    int128 gpu_ns = usage->value >> FRACTION_BITS;
+
+    *ret_as_of_ns = (int64_t)usage->epoch * quota->config.half_life_ns;
+    *ret_fraction = (uint32_t)usage->value;
+    return gpu_ns > INT64_MAX ? INT64_MAX : gpu_ns <= INT64_MIN ? INT64_MIN + 1 : (int64_t)gpu_ns;
+}
+
+void quota_usage_restore(struct quota *quota, uint32_t tenant, int64_t as_of_ns, int64_t gpu_ns, uint32_t fraction)
+{
+    check(quota_knows(quota, tenant));
+    check(quota->usages[tenant].value == 0);
+    quota_usage_add(quota, tenant, max_i64(0, as_of_ns), gpu_ns > INT64_MIN ? gpu_ns : INT64_MIN + 1);
+    quota->usages[tenant].value += fraction;
+}
+
 uint64_t quota_share_key(const struct quota *quota, uint32_t tenant, int64_t at_ns)
 {
     check(quota_knows(quota, tenant));
