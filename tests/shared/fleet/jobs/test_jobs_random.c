@@ -7,6 +7,7 @@
 #include "fleet/fleet.h"
 #include "fleet/pack.h"
 #include "journal/journal.h"
+#include "restored.h"
 #include "support.h"
 
 #define GB UINT64_C(1000000000)
@@ -56,6 +57,7 @@ struct trial {
     uint64_t seq;
     uint64_t ordinal;
     uint32_t step;
+    bool plans;                  /* jobs are stopped for others, and gangs reserve */
     bool calm;                   /* nothing is lost, no limit changes: promises hold to the letter */
     struct known_job jobs[JOBS];
     struct known_node nodes[NODES];
@@ -71,6 +73,10 @@ struct trial {
     struct fleet_event *events;  /* a journal, when not NULL */
     uint64_t *digests;
     uint32_t events_count;
+    struct restored second;      /* restored from the first, it goes along from then on */
+    bool alike;                  /* nothing was under way that is not restored: it must say the same */
+    uint64_t compared;
+    uint64_t restored;
 };
 
 static void check_that(const struct trial *trial, bool fine, const char *text, int line)
@@ -388,6 +394,42 @@ static void heard(struct trial *trial, const struct fleet_command *command)
     trial->asked[trial->asked_count++] = *command;
 }
 
+/* ---- a core that was restored ---- */
+
+static void compare(struct trial *trial, const struct fleet_event *event, const struct fleet_commands *out)
+{
+    struct fleet_commands other;
+    char text[160];
+
+    fleet_step(trial->second.fleet, event, &other);
+    fleet_check(trial->second.fleet);
+    /* Which searches, for victims or for a window, were in vain is not restored, so that another's may come first: the ways part. */
+    trial->alike = !trial->plans || (other.count == out->count && memcmp(other.items, out->items, out->count * sizeof(out->items[0])) == 0 &&
+                                     !restored_differs(trial->fleet, trial->second.fleet, text, sizeof(text)));
+    if (!trial->alike)
+        return;
+    that(other.count == out->count);
+    that(memcmp(other.items, out->items, out->count * sizeof(out->items[0])) == 0);
+    check_that(trial, !restored_differs(trial->fleet, trial->second.fleet, text, sizeof(text)), text, __LINE__);
+    trial->compared++;
+}
+
+static void restore(struct trial *trial)
+{
+    char text[160];
+
+    if (trial->second.memory != NULL)
+        restored_close(&trial->second);
+    restored_open(&trial->second, trial->fleet, &trial->config);
+    trial->restored++;
+    trial->alike = trial->second.exported.plans == 0;
+    trial->alike = trial->alike && (!trial->plans || restored_plans(trial->second.fleet) == 0);
+    if (!trial->alike)
+        return;
+    that(trial->second.said.count == 0);
+    check_that(trial, !restored_differs(trial->fleet, trial->second.fleet, text, sizeof(text)), text, __LINE__);
+}
+
 static void step_once(struct trial *trial, struct fleet_event *event)
 {
     struct fleet_commands out;
@@ -405,6 +447,8 @@ static void step_once(struct trial *trial, struct fleet_event *event)
     for (uint32_t i = 0; i < out.count; i++)
         heard(trial, &out.items[i]);
     fleet_check(trial->fleet);
+    if (trial->alike)
+        compare(trial, event, &out);
 }
 
 static void step(struct trial *trial, struct fleet_event *event)
@@ -728,13 +772,15 @@ static void something(struct trial *trial)
 
 /* ---- the trial ---- */
 
-static void open_trial(struct trial *trial, uint64_t seed, const struct order_policy *order, const struct place_policy *place, bool calm)
+static void open_trial(struct trial *trial, uint64_t seed, const struct order_policy *order, const struct place_policy *place, bool calm,
+                       bool plans)
 {
     size_t bytes;
 
     memset(trial, 0, sizeof(*trial));
     trial->seed = trial->random = seed;
     trial->calm = calm;
+    trial->plans = plans;
     trial->config = (struct fleet_config){
         .salt = 1, .replicas_max = 1, .nodes_max = NODES, .bases_max = BASES, .adapters_max = 1, .requests_max = 1,
         .route = &route_round_robin, .bound_milli = 1250, .bound_add = 4, .hot_share_milli = 500, .cool_milli = 750,
@@ -743,8 +789,8 @@ static void open_trial(struct trial *trial, uint64_t seed, const struct order_po
                  .holdings_max = 64, .flavors_max = FLAVORS, .spot_flavors = 2, .sharers_max = 2,
                  .eta_milli = {0, 1000, 1150, 1, 1, 1, 1, 1, 1},
                  .order = order, .place = place, .half_life_ns = 600 * MINUTE, .usage_factor_milli = 300,
-                 .payback_milli = 1000, .preempt_delay_ns = (int64_t)(seed % 2) * 30 * NS_PER_S, .victims_max = 8,
-                 .reservations_max = (uint32_t)(seed / 2 % 3)}};
+                 .payback_milli = 1000, .preempt_delay_ns = (int64_t)(seed % 2) * 30 * NS_PER_S, .victims_max = plans ? 8 : 0,
+                 .reservations_max = plans ? (uint32_t)(seed / 2 % 3) : 0}};
     bytes = fleet_bytes(&trial->config);
     trial->memory = aligned_alloc(16, (bytes + 15) & ~(size_t)15);
     assert_non_null(trial->memory);
@@ -800,7 +846,7 @@ static uint64_t run_trial(uint64_t seed, const struct order_policy *order, const
     struct jobs_totals totals;
     uint64_t digest;
 
-    open_trial(trial, seed, order, place, calm);
+    open_trial(trial, seed, order, place, calm, true);
     begin(trial);
     for (uint32_t i = 0; i < events; i++)
         something(trial);
@@ -819,6 +865,44 @@ static uint64_t run_trial(uint64_t seed, const struct order_policy *order, const
     digest = fleet_digest(trial->fleet);
     close_trial(trial);
     return digest;
+}
+
+/* Restored at any moment, with everything that may be under way; and where nothing was that is not restored, the same from there on. */
+static void a_core_that_was_restored_goes_on(bool plans)
+{
+    static struct trial room;
+    struct trial *trial = &room;
+    uint64_t compared = 0;
+
+    for (uint64_t seed = test_seed(300), last = seed + TRIALS * 4; seed < last; seed++) {
+        open_trial(trial, seed, seed % 2 == 0 ? &order_wfq : &order_srpt, &place_residency, seed % 4 < 2, plans);
+        begin(trial);
+        for (uint32_t i = 0; i < 2000; i++) {
+            if (below(trial, 20) == 0)
+                restore(trial);
+            something(trial);
+        }
+        if (getenv("BERTH_TEST_VERBOSE") != NULL)
+            printf("seed %llu: restored %llu, %llu events alike\n", (unsigned long long)seed, (unsigned long long)trial->restored,
+                   (unsigned long long)trial->compared);
+        that(trial->restored > 50);
+        compared += trial->compared;
+        restored_close(&trial->second);
+        close_trial(trial);
+    }
+    that(compared > (plans ? 100 : 1000) * TRIALS * 4);
+}
+
+static void a_core_that_was_restored_goes_on_alike(void **state)
+{
+    (void)state;
+    a_core_that_was_restored_goes_on(false);
+}
+
+static void so_it_does_where_jobs_are_stopped_for_others(void **state)
+{
+    (void)state;
+    a_core_that_was_restored_goes_on(true);
 }
 
 static uint32_t events_wanted(void)
@@ -872,7 +956,7 @@ static void a_journal_replays_to_the_same_digests(void **state)
     struct fleet *again;
     void *memory;
 
-    open_trial(trial, 11, &order_srpt, &place_residency, false);
+    open_trial(trial, 11, &order_srpt, &place_residency, false, true);
     trial->events = calloc(100000, sizeof(trial->events[0]));
     trial->digests = calloc(100000, sizeof(trial->digests[0]));
     assert_true(trial->events != NULL && trial->digests != NULL);
@@ -904,6 +988,8 @@ int main(void)
         cmocka_unit_test(every_promise_holds_under_wfq_residency),
         cmocka_unit_test(every_promise_holds_under_wfq_naive),
         cmocka_unit_test(equal_histories_give_equal_digests),
+        cmocka_unit_test(a_core_that_was_restored_goes_on_alike),
+        cmocka_unit_test(so_it_does_where_jobs_are_stopped_for_others),
         cmocka_unit_test(a_journal_replays_to_the_same_digests),
     };
 

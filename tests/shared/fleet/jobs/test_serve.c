@@ -1,5 +1,6 @@
 /* Replicas on the GPUs of jobs: where they go, whom they stop and whom they may not, what a failure leaves, who pays; and a
  * long life of both under a host that answers late, never two on one GPU that should not be. */
+#include "restored.h"
 #include "rig.h"
 
 #include <stdlib.h>
@@ -294,7 +295,7 @@ struct life {
     replica_id at[64];
     request_id ids[64];
     uint64_t ordinal;
-    uint64_t routed, drained, submitted, started;
+    uint64_t routed, drained, submitted, started, restored;
 };
 
 static bool has_requests(const struct life *life, replica_id replica)
@@ -387,6 +388,21 @@ static void submit_or_end(struct life *life)
     life->submitted++;
 }
 
+/* All of it comes back, unless there is something to be said at once. */
+static void restore(struct life *life)
+{
+    struct restored again = {0};
+    char text[160];
+
+    restored_open(&again, rig.fleet, &rig.config);
+    if (again.said.count == 0) {
+        life->restored++;
+        if (restored_differs(rig.fleet, again.fleet, text, sizeof(text)))
+            fail_msg("seed %llu: %s", (unsigned long long)test_seed(2026), text);
+    }
+    restored_close(&again);
+}
+
 static void serving_and_training_share_for_long(void **state)
 {
     (void)state;
@@ -406,11 +422,14 @@ static void serving_and_training_share_for_long(void **state)
             depart(&life);
         if (draw_below(&life.random, 4) == 0)
             submit_or_end(&life);
+        if (step % 64 == 0)
+            restore(&life);
     }
     totals = jobs_totals(fleet_jobs(rig.fleet));
-    print_message("%llu routed, %llu drained, %llu jobs, %llu starts, %llu stopped for serving\n",
+    print_message("%llu routed, %llu drained, %llu jobs, %llu starts, %llu stopped for serving, %llu restored\n",
                   (unsigned long long)life.routed, (unsigned long long)life.drained, (unsigned long long)life.submitted,
-                  (unsigned long long)totals.started, (unsigned long long)totals.serving_stops);
+                  (unsigned long long)totals.started, (unsigned long long)totals.serving_stops, (unsigned long long)life.restored);
+    assert_true(life.restored > 50);
     assert_true(life.routed > 1000 && life.drained > 5 && totals.started > 50 && totals.serving_stops > 5);
 }
 
