@@ -169,6 +169,16 @@ async function strangers() {
         await fails(() => other.openai.fineTuning.jobs.create({ model: 'tiny', training_file: one.sent.id }), 400);
         assert.ok(!(await everything(other.openai.models.list())).some((model) => model.id === one.model));
     });
+    await check('metrics count answers by base, and name no model of a tenant', async () => {
+        const text = await (await fetch(new URL('/metrics', baseURL))).text();
+        for (const base of [one.base, other.base]) {
+            const stopped = text.match(new RegExp(`\nvllm:request_success_total\\{model_name="${base}",finished_reason="stop"\\} (\\d+)`));
+            assert.ok(Number(stopped?.[1]) > 0, text);
+            assert.match(text, new RegExp(`\nvllm:time_to_first_token_seconds_count\\{model_name="${base}"\\} [1-9]`));
+            assert.match(text, new RegExp(`\nvllm:lora_requests_info\\{model_name="${base}",max_lora="32",running_lora_adapters="`));
+        }
+        assert.ok(!text.includes('ft:') && !text.includes('org-'));
+    });
     await check('hostile ids are nobody\'s', async () => {
         // What the client itself refuses to send ('..' alone) is not among them.
         for (const id of ['../files/' + one.sent.id, 'a/../b', '%2e%2e%2f', 'ft:tiny:::', '"; DROP TABLE model'])

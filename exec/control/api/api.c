@@ -16,6 +16,15 @@
 
 static const char *const headers[] = {"idempotency-key", "x-stainless-retry-count"};
 
+void api_look(struct api *api, struct http_request *request, bool (*run)(struct task *task, struct metadata *metadata))
+{
+    struct api_look *look = calloc(1, sizeof(*look));
+
+    check(look != NULL);
+    *look = (struct api_look){.task = {.run = run}, .api = api, .request = request};
+    pool_begin(api->pool, &look->task);
+}
+
 /* --- of the server itself --------------------------------------------------------------------------------------------------- */
 
 static void healthz(void *context, struct http_request *request)
@@ -24,15 +33,9 @@ static void healthz(void *context, struct http_request *request)
     http_answer_bytes(request, 200, "text/plain", "ok\n", 3);
 }
 
-struct look {
-    struct task task;
-    struct api *api;
-    struct http_request *request;
-};
-
-static bool look_run(struct task *task, struct metadata *metadata)
+static bool ready_run(struct task *task, struct metadata *metadata)
 {
-    struct look *look = (struct look *)task;
+    struct api_look *look = (struct api_look *)task;
     struct meta_results results = {0};
     struct refusal refusal = {{0}};
     struct meta_base *bases;
@@ -50,69 +53,7 @@ static bool look_run(struct task *task, struct metadata *metadata)
 /* Ready: a thread is free and the database answers. (Without its vault the control plane ends.) */
 static void readyz(void *context, struct http_request *request)
 {
-    struct api *api = context;
-    struct look *look = calloc(1, sizeof(*look));
-
-    check(look != NULL);
-    *look = (struct look){.task = {.run = look_run}, .api = api, .request = request};
-    pool_begin(api->pool, &look->task);
-}
-
-#define GAUGES(X)                                                                   \
-    X(requests, "Requests to models that are under way.")                           \
-    X(waiting, "Of those, that no model server has taken yet.")                     \
-    X(servers, "Model servers.")                                                    \
-    X(servers_up, "Of those, that serve.")                                          \
-    X(trainers, "Trainers.")                                                        \
-    X(validators, "Validators.")                                                    \
-    X(adapters_resident, "Adapters on devices, once a server.")
-#define COUNTERS(X)                                                                 \
-    X(routed, "Requests given to a model server.")                                  \
-    X(refused, "Requests that could not be served.")                                \
-    X(rerouted, "Requests whose server was lost before it had answered.")           \
-    X(lost, "Requests whose server was lost while it answered.")                    \
-    X(prompt_tokens, "Tokens of prompts.")                                          \
-    X(output_tokens, "Tokens of answers.")                                          \
-    X(loads, "Adapters loaded.")
-
-static void measure_core(struct api *api, struct exposition *exposition)
-{
-    const struct core_counts counts = core_counts(api->config.core);
-
-#define X(name, about)                                                              \
-    exposition_family(exposition, "berth_" #name, "gauge", about);                  \
-    exposition_sample(exposition, "berth_" #name, "", NULL, (double)counts.name);
-    GAUGES(X)
-#undef X
-#define X(name, about)                                                              \
-    exposition_family(exposition, "berth_" #name "_total", "counter", about);       \
-    exposition_sample(exposition, "berth_" #name "_total", "", NULL, (double)counts.name);
-    COUNTERS(X)
-#undef X
-}
-
-static void metrics(void *context, struct http_request *request)
-{
-    struct api *api = context;
-    struct http_server *http = api->http;
-    struct exposition exposition = {0};
-
-    if (http == NULL) {
-        http_answer_error(request, 503, "unavailable", NULL, "the server begins; try again");
-        return;
-    }
-    http_metrics(http, &exposition);
-    exposition_family(&exposition, "berth_api_tasks", "gauge", "Requests, uploads and downloads with the API's threads.");
-    exposition_sample(&exposition, "berth_api_tasks", "", NULL, pool_tasks(api->pool));
-    exposition_family(&exposition, "berth_api_transfers", "gauge", "Uploads and downloads that run.");
-    exposition_sample(&exposition, "berth_api_transfers", "", NULL, transfers_open(api));
-    if (api->config.core != NULL)
-        measure_core(api, &exposition);
-    if (exposition.failed)
-        http_answer_error(request, 500, "internal", NULL, "the metrics are too many");
-    else
-        http_answer_bytes(request, 200, "text/plain; version=0.0.4", exposition.text, exposition.count);
-    exposition_free(&exposition);
+    api_look(context, request, ready_run);
 }
 
 /* --- routes ----------------------------------------------------------------------------------------------------------------- */
@@ -156,7 +97,7 @@ static void add_routes(struct api *api)
 {
     add_plain(api, "/healthz", healthz);
     add_plain(api, "/readyz", readyz);
-    add_plain(api, "/metrics", metrics);
+    add_plain(api, "/metrics", metrics_get);
     add(api, HTTP_GET, "/v1/models", models_list, true);
     add(api, HTTP_GET, "/v1/models/{id}", models_get, true);
     add(api, HTTP_DELETE, "/v1/models/{id}", models_delete, false);

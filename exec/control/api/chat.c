@@ -125,6 +125,7 @@ static enum status ask_one(struct chat *chat, struct chat_choice *choice)
     pthread_mutex_lock(&chat->lock);
     chat->open++;
     pthread_mutex_unlock(&chat->lock);
+    chat_measure_asked(choice);
     status = core_ask(chat->api->config.core, &ask, &choice->request);
     free(settings);
     if (status == STATUS_OK)

@@ -1,5 +1,5 @@
 /* Answers of models. chat.c: from a request to what is asked of the core loop; chat_answer.c: what comes back, to its end; chat_base.c: the
- * bases' tokenizers and templates.
+ * bases' tokenizers and templates; chat_measure.c: how long it took.
  *
  * A chat is a task of the pool: its first run asks, the last one, when every choice has ended, says the end and frees it. Between them the
  * loop's thread pushes pieces into the stream; what the stream has no room for waits here, at most CORE_CREDIT_TOKENS a choice, until the
@@ -24,11 +24,25 @@
 /* More events than a stream may be ahead of its reader. */
 #define CHAT_RING 1024u
 
+/* What is measured of a base's answers: chat_measure.c. Bounds in seconds. */
+#define CHAT_SPREAD_BOUNDS 19
+struct chat_spread {
+    atomic_uint_fast64_t counts[CHAT_SPREAD_BOUNDS + 1];
+    atomic_uint_fast64_t ns;
+};
+struct chat_measures {
+    struct chat_spread first_token;    /* since it was asked */
+    struct chat_spread between_tokens; /* after the first */
+    struct chat_spread whole;          /* of answers that ended as they should */
+    atomic_uint_fast64_t prompt_tokens, output_tokens, stopped, cut, aborted;
+};
+
 struct chat_base {
     const struct core_base *core;
     const struct tokenizer *tokenizer; /* NULL: it has none */
     struct chat_template *template; /* NULL: none */
     char fingerprint[16];
+    struct chat_measures *measures;
 };
 struct chats {
     struct chat_base *bases;        /* the core's, in its order */
@@ -50,6 +64,7 @@ struct chat_choice {
     atomic_bool asked;
     atomic_bool ended;
     bool said_role;
+    int64_t asked_at_ns, last_token_at_ns; /* 0: none yet */
     const char *finish;
     struct token_text text;         /* of an answer that isn't a stream */
     struct token_text odds;         /* struct chat_odds, as bytes */
@@ -115,6 +130,13 @@ bool chat_prompt_text(const struct chat_base *base, const json_t *prompt, struct
 api_serve chat_begin;
 api_serve completion_begin;
 void chat_free(struct chat *chat);
+
+/* --- chat_measure.c ---- */
+void chat_measure_asked(struct chat_choice *choice);
+void chat_measure_tokens(struct chat_choice *choice, uint32_t tokens);
+void chat_measure_end(struct chat_choice *choice, const struct core_end *end);
+/* Under the names that operators know, one sample a base. */
+void chat_measures_say(struct chats *chats, struct core *core, struct exposition *exposition);
 
 /* --- chat_answer.c ---- */
 void chat_got_tokens(void *owner, const struct wire_tokens *tokens);

@@ -219,6 +219,7 @@ void chat_got_tokens(void *owner, const struct wire_tokens *tokens)
     const bool is_event = chat->ask.streams && (piece.text_bytes > 0 || odds != NULL);
     bool heard;
 
+    chat_measure_tokens(choice, tokens->tokens_count);
     pthread_mutex_lock(&chat->lock);
     heard = !chat->over && chat->fault.status == 0;
     if (heard && is_event)
@@ -261,6 +262,7 @@ void chat_got_end(void *owner, const struct core_end *end)
     const struct chat_piece rest = {.choice = choice->index, .text = end->text, .text_bytes = end->text_bytes};
     const struct chat_piece last = {.choice = choice->index, .finish = end->reason == CORE_END_STOP ? "stop" : "length"};
 
+    chat_measure_end(choice, end);
     pthread_mutex_lock(&chat->lock);
     atomic_store(&choice->ended, true);
     chat->output_tokens += end->output_tokens;

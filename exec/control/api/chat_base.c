@@ -12,6 +12,8 @@ static enum status open_base(const struct core_base *core, const struct tokenize
 
     base->core = core;
     base->tokenizer = tokenizer;
+    base->measures = calloc(1, sizeof(*base->measures));
+    check(base->measures != NULL);
     snprintf(base->fingerprint, sizeof(base->fingerprint), "fp_%02x%02x%02x%02x%02x", core->digest[0], core->digest[1], core->digest[2],
              core->digest[3], core->digest[4]);
     if (source == NULL || chat_template_open(source, count, &base->template, error) == STATUS_OK)
@@ -41,8 +43,10 @@ void chats_close(struct chats *chats)
 {
     if (chats == NULL)
         return;
-    for (uint32_t i = 0; i < chats->bases_count; i++)
+    for (uint32_t i = 0; i < chats->bases_count; i++) {
         chat_template_close(chats->bases[i].template);
+        free(chats->bases[i].measures);
+    }
     free(chats->bases);
     free(chats);
 }

@@ -88,6 +88,17 @@ bool transfer_begin(struct api *api, const char *tenant, uint32_t *ret_place, st
 void transfer_end(struct api *api, uint32_t place);
 uint32_t transfers_open(struct api *api);
 
+/* A request that needs no key, on a thread of the pool. */
+struct api_look {
+    struct task task;
+    struct api *api;
+    struct http_request *request;
+};
+void api_look(struct api *api, struct http_request *request, bool (*run)(struct task *task, struct metadata *metadata));
+
+/* --- metrics.c ---- */
+void metrics_get(void *context, struct http_request *request);
+
 /* --- models.c ---- */
 api_serve models_list;
 /* What a name answers with. False: `fault`, the same for what is not there, what is another's, and what may not answer. Free `results`

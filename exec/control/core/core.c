@@ -28,6 +28,7 @@ static struct core_config completed(const struct core_config *config)
     full.queue_max = or_else(full.queue_max, 8192);
     full.server_requests_max = or_else(full.server_requests_max, 256);
     full.server_adapters_max = or_else(full.server_adapters_max, 8192);
+    full.step_adapters_max = or_else(full.step_adapters_max, 32);
     return full;
 }
 
@@ -65,14 +66,14 @@ static bool take_memory(struct core *core)
     const struct core_config *config = &core->config;
 
     core->replica_first = calloc(config->bases_count, sizeof(core->replica_first[0]));
-    core->replicas_up = calloc(config->bases_count, sizeof(core->replicas_up[0]));
+    core->base_counts = calloc(config->bases_count, sizeof(core->base_counts[0]));
     core->bases = calloc(config->bases_count, sizeof(core->bases[0]));
     core->slots = calloc(config->requests_max, sizeof(struct request *));
     core->slots_free = calloc(config->requests_max, sizeof(core->slots_free[0]));
     core->adapters = calloc((size_t)config->adapters_max + 1, sizeof(core->adapters[0]));
     core->adapter_of_memory = calloc(1, table_bytes(config->adapters_max));
     core->worker_of_memory = calloc(1, table_bytes(WORKERS_MAX));
-    if (core->replica_first == NULL || core->replicas_up == NULL || core->bases == NULL || core->slots == NULL ||
+    if (core->replica_first == NULL || core->base_counts == NULL || core->bases == NULL || core->slots == NULL ||
         core->slots_free == NULL || core->adapters == NULL || core->adapter_of_memory == NULL || core->worker_of_memory == NULL)
         return false;
     for (uint32_t i = 0; i < config->bases_count; i++) {
@@ -229,7 +230,7 @@ void core_close(struct core *core)
         close(core->wake);
     free(core->servers);
     free(core->replica_first);
-    free(core->replicas_up);
+    free(core->base_counts);
     free(core->bases);
     free(core->slots);
     free(core->slots_free);
@@ -250,13 +251,25 @@ struct core_counts core_counts(struct core *core)
     return counts;
 }
 
-uint32_t core_replicas_up(struct core *core, uint32_t base)
+struct core_base_counts core_base_counts(struct core *core, uint32_t base)
 {
-    uint32_t up;
+    struct core_base_counts counts;
 
     check(base < core->config.bases_count);
     pthread_mutex_lock(&core->lock);
-    up = core->replicas_up[base];
+    counts = core->base_counts[base];
     pthread_mutex_unlock(&core->lock);
-    return up;
+    return counts;
+}
+
+void core_look(struct core *core, void (*see)(void *context, const struct core_seen *seen), void *context)
+{
+    pthread_mutex_lock(&core->lock);
+    for (uint32_t i = 0; i < core->config.requests_max; i++) {
+        const struct request *request = core->slots[i];
+
+        if (request != NULL)
+            see(context, &(struct core_seen){request->base, request->state == REQUEST_SENT, request->has_adapter ? request->info.key : NULL});
+    }
+    pthread_mutex_unlock(&core->lock);
 }

@@ -101,7 +101,8 @@ struct core_config {
     uint32_t queue_max;                  /* calls that wait for the loop; 0: 8192 */
     uint32_t server_requests_max;        /* under way at one server; 0: 256 */
     uint32_t server_adapters_max;        /* known to one server: more, and the one not used for longest is UNLOADed; 0: 8192 */
-    const char *server_options;          /* a JSON object: of each server's START, beside "requests" and "adapters"; NULL: none */
+    uint32_t step_adapters_max;          /* distinct ones in a server's step; 0: 32 */
+    const char *server_options;          /* a JSON object: of each server's START, beside "requests", "adapters" and "max_loras"; NULL: none */
     const char *journal;                 /* the fleet core's, a file that is made; NULL: none */
     core_hears *hears;
     void *hears_context;
@@ -191,11 +192,25 @@ void core_abort(struct core *core, uint64_t request);
 
 struct core_counts {
     uint32_t requests, waiting, servers, servers_up, trainers, validators, adapters_resident;
+    uint32_t devices, devices_leaving; /* of a spot notice, or gone with it */
+    uint32_t tells_waiting;            /* records of usage that came and are not on disk */
     uint64_t routed, refused, rerouted, lost, prompt_tokens, output_tokens, loads;
 };
 struct core_counts core_counts(struct core *core);
-/* Replicas of a base that are up. */
-uint32_t core_replicas_up(struct core *core, uint32_t base);
+/* Of a base. */
+struct core_base_counts {
+    uint32_t up;                       /* replicas */
+    uint32_t kv_used_permille;         /* the mean of those */
+    uint32_t step_adapters_max;        /* in one step of each */
+};
+struct core_base_counts core_base_counts(struct core *core, uint32_t base);
+/* Each request that is under way, under the core's lock: quick, and no call of the core's. */
+struct core_seen {
+    uint32_t base;
+    bool at_server;                    /* it was told; else it waits for one, its adapter or room */
+    const uint8_t *key;                /* of its adapter; NULL: the base alone */
+};
+void core_look(struct core *core, void (*see)(void *context, const struct core_seen *seen), void *context);
 /* Spot: so many devices, from the highest number down, will be gone after `after_ms`; 0 devices: none any more. */
 enum status core_notice(struct core *core, uint32_t devices, uint32_t after_ms);
 

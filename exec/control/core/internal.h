@@ -232,8 +232,7 @@ struct server {
     bool is_ready;           /* INVENTORY came */
     bool is_draining;
     bool drain_said;
-    uint32_t waiting;        /* as its beat said */
-    uint32_t kv_free_permille;
+    uint32_t kv_free_permille; /* as its beat said */
     struct known *known;     /* [adapters_max + 1] */
     struct known_list loaded;
     struct known_list wanted;
@@ -314,7 +313,7 @@ struct request {
     struct request *next_touched;
     /* The loop's. */
     request_id id;
-    enum request_state state;
+    _Atomic enum request_state state; /* read under the lock by who looks */
     struct request *prev;
     struct request *next;
     struct request *next_owing;
@@ -399,7 +398,7 @@ struct core {
     uint64_t ordinal;
     struct request *touched;
     struct core_counts public_counts;
-    uint32_t *replicas_up;   /* [bases_count] */
+    struct core_base_counts *base_counts; /* [bases_count] */
 
     struct core_counts counts;
     struct fleet *fleet;

@@ -108,12 +108,33 @@ static void do_calls(struct core *core)
 
 /* --- what others may look at ------------------------------------------------------------------------------------------------------ */
 
+/* Under the lock. */
+static void count_base(struct core *core, uint32_t base)
+{
+    struct core_base_counts counts = {.step_adapters_max = core->config.step_adapters_max};
+    uint32_t free_permille = 0;
+
+    for (uint32_t i = 0; i < core->replicas; i++) {
+        const struct server *server = &core->servers[i];
+
+        if (server->base == base && server->state == SERVER_UP && server->is_ready) {
+            counts.up++;
+            free_permille += server->kv_free_permille;
+        }
+    }
+    if (counts.up > 0)
+        counts.kv_used_permille = 1000 - free_permille / counts.up;
+    core->base_counts[base] = counts;
+}
+
 static void count(struct core *core)
 {
     struct core_counts counts = core->counts;
 
     counts.waiting = core->waiting.count;
-    counts.servers = counts.servers_up = counts.trainers = counts.validators = 0;
+    counts.servers = counts.servers_up = counts.trainers = counts.validators = counts.tells_waiting = 0;
+    counts.devices = core->config.devices;
+    counts.devices_leaving = (uint32_t)__builtin_popcount(core->noticed_mask | core->gone_mask);
     for (uint32_t i = 0; i < core->replicas; i++) {
         counts.servers += core->servers[i].state != SERVER_NONE;
         counts.servers_up += core->servers[i].state == SERVER_UP && core->servers[i].is_ready;
@@ -124,12 +145,12 @@ static void count(struct core *core)
 
         counts.trainers += worker != NULL && worker->launch.kind == CORE_TRAINER && !worker->is_gone;
         counts.validators += worker != NULL && worker->launch.kind == CORE_VALIDATOR && !worker->is_gone;
+        counts.tells_waiting += worker != NULL ? worker->tells_count : 0;
     }
     pthread_mutex_lock(&core->lock);
     core->public_counts = counts;
-    memset(core->replicas_up, 0, core->config.bases_count * sizeof(core->replicas_up[0]));
-    for (uint32_t i = 0; i < core->replicas; i++)
-        core->replicas_up[core->servers[i].base] += core->servers[i].state == SERVER_UP && core->servers[i].is_ready;
+    for (uint32_t base = 0; base < core->config.bases_count; base++)
+        count_base(core, base);
     pthread_mutex_unlock(&core->lock);
 }
 

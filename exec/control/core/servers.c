@@ -88,6 +88,7 @@ static json_t *options_of(const struct core *core)
 
     check(json_object_set_new(options, "requests", json_integer(core->config.server_requests_max)) == 0);
     check(json_object_set_new(options, "adapters", json_integer(core->config.server_adapters_max)) == 0);
+    check(json_object_set_new(options, "max_loras", json_integer(core->config.step_adapters_max)) == 0);
     return options;
 }
 
@@ -276,6 +277,7 @@ static void inventory(struct core *core, struct server *server, const struct wir
     if (inventory->more != 0)
         return;
     server->is_ready = true;
+    server->kv_free_permille = 1000;
     if (server->state == SERVER_STARTING)
         tell_up(core, server);
 }
@@ -296,7 +298,7 @@ static void beat(struct core *core, struct server *server, const struct wire_bea
         return;
     event.replica_state.replica = server->replica;
     event.replica_state.waiting = beat->waiting;
-    event.replica_state.kv_free_permille = min_u32(beat->kv_free_permille, 1000);
+    event.replica_state.kv_free_permille = server->kv_free_permille = min_u32(beat->kv_free_permille, 1000);
     host_tell(core, &event);
 }
 

@@ -123,6 +123,36 @@ enum status meta_job_open(struct metadata *metadata, int64_t after, uint32_t lim
                     VALUES(AS_INT(after), AS_INT(limit + 1)), &job_rows, limit, results, ret_jobs, ret_count, ret_more, refusal);
 }
 
+struct state_count {
+    const char *state;
+    int64_t jobs;
+};
+static const struct field count_fields[] = {{"state", VALUE_TEXT, offsetof(struct state_count, state)},
+                                            {"jobs", VALUE_INT, offsetof(struct state_count, jobs)}};
+static const struct row_kind count_rows = {count_fields, ARRAY_COUNT(count_fields), sizeof(struct state_count), "state"};
+
+static bool take_count(void *context, const void *row)
+{
+    const struct state_count *count = row;
+    int64_t *counts = context;
+    const enum meta_job_state state = meta_job_state_parse(count->state);
+
+    if (state < META_JOB_STATES_COUNT)
+        counts[state] = count->jobs;
+    return true;
+}
+
+enum status meta_job_counts(struct metadata *metadata, int64_t ret_counts[META_JOB_STATES_COUNT], struct refusal *refusal)
+{
+    int64_t counts[META_JOB_STATES_COUNT] = {0};
+    const enum status status = sql_each(metadata, "SELECT state, COUNT(*) AS jobs, 0 FROM job WHERE finished_at_ms IS NULL GROUP BY state",
+                                        NO_VALUES, &count_rows, take_count, counts, refusal);
+
+    if (status == STATUS_OK)
+        memcpy(ret_counts, counts, sizeof(counts));
+    return status;
+}
+
 enum status meta_job_sized(struct metadata *metadata, const char *tenant, const char *id, const struct meta_job_size *size,
                            struct refusal *refusal)
 {

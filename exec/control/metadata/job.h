@@ -51,6 +51,8 @@ enum status meta_job_list(struct metadata *metadata, const char *tenant, const s
 /* Of all tenants, oldest first: not finished; `after`: a number, 0 at first. */
 enum status meta_job_open(struct metadata *metadata, int64_t after, uint32_t limit, struct meta_results *results,
                           struct meta_job **ret_jobs, uint32_t *ret_count, bool *ret_more, struct refusal *refusal);
+/* Of all tenants: how many are in each state, of those that are not finished. */
+enum status meta_job_counts(struct metadata *metadata, int64_t ret_counts[META_JOB_STATES_COUNT], struct refusal *refusal);
 /* What the core is told of it, known once its file is: while it is validating. */
 struct meta_job_size {
     int64_t size_ns;

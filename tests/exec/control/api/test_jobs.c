@@ -343,6 +343,27 @@ static void test_a_failed_job_says_why_and_metrics_read_as_a_line(void **state)
     assert_string_equal(json_string_value(json_object_get(json_array_get(at("data"), 1), "type")), "metrics");
 }
 
+/* By state, and nobody's: no id and no word of a tenant's. */
+static void test_the_metrics_count_jobs(void **state)
+{
+    uint32_t validating = 0;
+    char expected[64];
+
+    (void)state;
+    get(rig.key, "GET " PATH "%s", "?limit=100");
+    for (size_t i = 0; i < json_array_size(at("data")); i++)
+        validating += strcmp(json_string_value(json_object_get(json_array_get(at("data"), i), "status")), "validating_files") == 0;
+    assert_true(validating > 0);
+    snprintf(expected, sizeof(expected), "\nberth_jobs{state=\"validating\"} %u\n", validating);
+    client_ask(&rig, "", "GET /metrics", "", &answer);
+    assert_int_equal(answer.status, 200);
+    assert_non_null(strstr(answer.body, expected));
+    assert_non_null(strstr(answer.body, "\nberth_jobs{state=\"running\"} 0\n"));
+    assert_non_null(strstr(answer.body, "\nberth_database_readable 1\n"));
+    assert_null(strstr(answer.body, rig.acme));
+    assert_null(strstr(answer.body, first_job));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_pause_resume_cancel),
         cmocka_unit_test(test_nobody_else_sees_a_job),
         cmocka_unit_test(test_a_failed_job_says_why_and_metrics_read_as_a_line),
+        cmocka_unit_test(test_the_metrics_count_jobs),
     };
 
     return cmocka_run_group_tests_name("api/jobs", tests, begin, end);

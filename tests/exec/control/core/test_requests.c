@@ -10,11 +10,11 @@ static void requests_are_spread_over_the_replicas_of_their_base(void **state)
     (void)state;
     rig_begin(&rig);
     rig_up(&rig);
-    assert_int_equal(core_replicas_up(rig.core, 0), 2);
-    assert_int_equal(core_replicas_up(rig.core, 1), 1);
+    assert_int_equal(core_base_counts(rig.core, 0).up, 2);
+    assert_int_equal(core_base_counts(rig.core, 1).up, 1);
     assert_string_equal(rig_server(&rig, 1, 0)->settings,
                         "{\"task\":\"serve\",\"tenant\":\"\",\"base\":{\"fd\":0,\"name\":\"other\"},"
-                        "\"options\":{\"threads\":2,\"requests\":256,\"adapters\":8192}}");
+                        "\"options\":{\"threads\":2,\"requests\":256,\"adapters\":8192,\"max_loras\":32}}");
     assert_int_equal(rig_rows(&rig), 3);
     for (uint32_t i = 0; i < 32; i++)
         OK(&rig, rig_ask(&rig, i == 31, NULL, 10, &answers[i]));
@@ -104,6 +104,53 @@ static void an_abort_ends_wherever_it_is(void **state)
     core_taken(rig.core, said.request, 1);
     rig_turn_for(&rig, 5);
     assert_int_equal(said.ends, 1);
+    rig_end(&rig);
+}
+
+struct looked {
+    uint32_t at_server, waiting, with_adapter;
+    uint8_t key_first;
+};
+
+static void see(void *context, const struct core_seen *seen)
+{
+    struct looked *looked = context;
+
+    assert_int_equal(seen->base, 1);
+    looked->at_server += seen->at_server;
+    looked->waiting += !seen->at_server;
+    looked->with_adapter += seen->key != NULL;
+    if (seen->key != NULL)
+        looked->key_first = seen->key[0];
+}
+
+static void who_looks_sees_what_is_under_way(void **state)
+{
+    const struct core_adapter adapter = {.key = {7}, .tenant = "x", .object = "y"};
+    struct answer answers[2] = {{0}};
+    struct looked looked = {0};
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_up(&rig);
+    assert_int_equal(core_base_counts(rig.core, 1).step_adapters_max, 32);
+    assert_int_equal(core_base_counts(rig.core, 1).kv_used_permille, 0);
+    assert_int_equal(core_counts(rig.core).devices, 3);
+    OK(&rig, rig_ask(&rig, 1, NULL, 100, &answers[0]));
+    OK(&rig, rig_ask(&rig, 1, &adapter, 100, &answers[1]));
+    UNTIL(&rig, rig_has(&rig, answers[0].request) != NULL && rig.seen.of[CORE_HEARD_FETCH] == 1);
+    core_look(rig.core, see, &looked);
+    assert_int_equal(looked.at_server, 1);
+    assert_int_equal(looked.waiting, 1);
+    assert_int_equal(looked.with_adapter, 1);
+    assert_int_equal(looked.key_first, 7);
+    actor_done(rig_has(&rig, answers[0].request), answers[0].request, CORE_END_STOP);
+    core_abort(rig.core, answers[1].request);
+    UNTIL(&rig, answers[0].ends + answers[1].ends == 2);
+    looked = (struct looked){0};
+    core_look(rig.core, see, &looked);
+    assert_int_equal(looked.at_server + looked.waiting, 0);
     rig_end(&rig);
 }
 
@@ -324,6 +371,7 @@ int main(void)
         cmocka_unit_test(requests_are_spread_over_the_replicas_of_their_base),
         cmocka_unit_test(a_slow_reader_is_512_tokens_behind_at_most),
         cmocka_unit_test(an_abort_ends_wherever_it_is),
+        cmocka_unit_test(who_looks_sees_what_is_under_way),
         cmocka_unit_test(a_server_that_dies_loses_only_what_it_had_begun),
         cmocka_unit_test(what_a_dead_server_had_not_begun_goes_to_another),
         cmocka_unit_test(what_does_not_fit_the_model_is_refused),
