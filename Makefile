@@ -254,7 +254,7 @@ check: deps ## install what is missing, build, run the tests (release and asan),
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests benches cuda
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=debug all
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan all tests
-	@tests/run.sh release asan
+	@tests/run.sh --quick release asan
 
 check-ci: deps ## the slower tests: clang, tsan, fuzzing
 	@tests/check-ci.sh

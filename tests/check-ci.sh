@@ -27,6 +27,11 @@ h5diff -q "$work/clang.h5" "$work/gcc.h5"; note $? "clang and gcc: equal numbers
 [ "$(grep -o '"digest": "[0-9a-f]*"' "$work/clang.json")" = "$(grep -o '"digest": "[0-9a-f]*"' "$work/gcc.json")" ]; note $? "clang and gcc: equal digests"
 tests/run.sh --unit release-clang >"$work/units.log" 2>&1; note $? "the units built by clang: $(tail -n 1 "$work/units.log")"
 
+# What is slow where every instruction is watched.
+make --no-print-directory -j"$(nproc)" MODE=asan all tests >/dev/null && tests/run.sh --unit --slow asan >"$work/slow.log" 2>&1
+slow=$?
+note $slow "the slow programs under AddressSanitizer: $(tail -n 1 "$work/slow.log")"
+
 # Jobs: no sizes or prices may depend on the compiler either.
 for compiler in release-clang release; do
     "build/$compiler/bin/berth-sim" run scenarios/spot-third.yaml --set duration_s=172800 --quiet --json |

@@ -1,9 +1,11 @@
 #!/bin/sh
 # Runs the test programs of the given modes, then (without --unit) the main paths, and ends with one line of counts.
-#   tests/run.sh [--unit] MODE...
+#   tests/run.sh [--unit] [--slow | --quick] MODE...
+# --quick leaves out what tests/slow.txt names, --slow runs that alone.
 set -u
-unit_only=no
+unit_only=no which=all
 if [ "${1:-}" = --unit ]; then unit_only=yes; shift; fi
+case ${1:-} in --slow | --quick) which=${1#--}; shift ;; esac
 passed=0 failed=0 skipped=0
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT INT TERM
@@ -25,6 +27,16 @@ count() { # log, exit code, name
 for mode in "$@"; do
     echo "== units, $mode"
     programs=$(find "build/$mode/tests" -type f -name 'test_*' -perm -u+x ! -name '*.o' ! -name '*.d' | sort)
+    # Where every instruction is watched, some programs take longer than all others together: they have a run of their own.
+    if [ "$mode" = asan ]; then
+        slow=$(sed "s|^|build/$mode/|" tests/slow.txt)
+        case $which in
+        slow) programs=$slow ;;
+        quick)
+            programs=$(printf '%s\n' "$programs" | grep -vxF "$slow")
+            echo "  left to make check-ci: $(echo "$slow" | tr '\n' ' ')" ;;
+        esac
+    fi
     # One more at a time than there are cores, for some wait; each program's output is kept apart. One that hangs has failed.
     echo "$programs" | xargs -P "$(($(nproc) + 1))" -I{} sh -c \
         'log="$1/$(echo "$2" | tr / _)"; timeout -k 5 600 "$2" >"$log.log" 2>&1; echo $? >"$log.rc"
