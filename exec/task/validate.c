@@ -201,6 +201,7 @@ static enum fault validate(struct task *task, struct validation *validation, str
     config.preferences = validation->preferences;
     validation->source.preferences = validation->preferences;
     config.source = validation->has_base ? &validation->source : NULL;
+    config.any_base = !validation->has_base;
     if (status == STATUS_OK && validation->held != NULL) {
         held = validator_open(&config, NULL);
         status = look_at(task, validation->held, held, refusal);

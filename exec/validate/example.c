@@ -63,6 +63,8 @@ static bool is_wanted(const struct validator *validator, enum format format)
 {
     if (validator->config.preferences)
         return format == FORMAT_CHOICE || (format == FORMAT_PREFERENCE && validator->chats);
+    if (validator->config.any_base)
+        return format == FORMAT_CHAT || format == FORMAT_PAIR;
     return format == (validator->chats ? FORMAT_CHAT : FORMAT_PAIR);
 }
 

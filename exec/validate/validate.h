@@ -134,6 +134,7 @@ struct validate_config {
     int64_t examples_min;      /* fewer are refused; 1: a validation file */
     int64_t line_bytes_max;    /* at most VALIDATE_LINE_BYTES_MAX */
     const struct data_source *source; /* the model, with the context as tokens_max; NULL: none is looked at */
+    bool any_base;             /* without a model: pairs pass too, for a base without a chat template takes them */
 };
 
 struct validator;

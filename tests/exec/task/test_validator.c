@@ -32,6 +32,13 @@ static int make_files(void **state)
     for (int i = 0; i < 12; i++)
         sprintf(text + strlen(text), PAIR, i);
     scratch_text(&scratch, "pairs.jsonl", text);
+    text[0] = '\0';
+    for (int i = 0; i < 12; i++)
+        sprintf(text + strlen(text), "{\"prompt\": \"One %d\", \"completion\": \" two\"}\n", i);
+    scratch_text(&scratch, "texts.jsonl", text);
+    strcat(text, LINE("Say 3", "It is 3"));
+    scratch_text(&scratch, "mixed.jsonl", text);
+    tiny_model(scratch_folder(&scratch, "plain"), &model, 1, DTYPE_F32);
     tiny_model(scratch_folder(&scratch, "model"), &model, 1, DTYPE_F32);
     scratch_text(&scratch, "model/tokenizer_config.json", config);
     return 0;
@@ -91,15 +98,14 @@ static char *printed(const char *name, const char *held, const char *method, boo
     return text;
 }
 
-/* The worker's report is the command's, its RESULT tells it apart; returns the metrics. */
-static json_t *agree(const char *name, const char *held, const char *said_method, const char *method, bool with_model)
+/* Returns the metrics of the RESULT; its report is `wanted`, unless that is NULL. `model`: NULL: none. */
+static json_t *judge(const char *name, const char *held, const char *said_method, const char *model, const char *wanted)
 {
     const struct object objects[3] = {sealed_file("file-1", name), object_new("report-1"), sealed_file("file-2", held != NULL ? held : name)};
     const struct object *const all[] = {&objects[0], &objects[1], &objects[2]};
     char settings[1024];
     struct control *control;
     const struct said *result;
-    char *wanted = printed(name, held, method, with_model);
     char *report;
     size_t count;
     uint8_t digest[32];
@@ -109,8 +115,8 @@ static json_t *agree(const char *name, const char *held, const char *said_method
              "{\"task\": \"validate\", \"method\": \"%s\", \"tenant\": \"" TENANT "\", \"base\": %s, \"context\": 0, \"epochs\": 0, \"batch\": 0, "
              "\"examples_min\": 10, \"train\": {\"fd\": 0, \"grant\": 0, \"object\": \"file-1\"}, \"validation\": %s, "
              "\"report\": {\"fd\": 1, \"grant\": 1, \"object\": \"report-1\"}}",
-             said_method, with_model ? "{\"fd\": 3}" : "null", held != NULL ? "{\"fd\": 2, \"grant\": 2, \"object\": \"file-2\"}" : "null");
-    control = control_begin(TASK_VALIDATE, settings, all, 3, with_model ? scratch_at(&scratch, "model") : NULL);
+             said_method, model != NULL ? "{\"fd\": 3}" : "null", held != NULL ? "{\"fd\": 2, \"grant\": 2, \"object\": \"file-2\"}" : "null");
+    control = control_begin(TASK_VALIDATE, settings, all, 3, model != NULL ? scratch_at(&scratch, model) : NULL);
     result = control_await(control, WIRE_RESULT);
     if (result == NULL)
         fail_msg("%s: no RESULT", name);
@@ -119,15 +125,25 @@ static json_t *agree(const char *name, const char *held, const char *said_method
     object_digest(&objects[1], digest);
     assert_memory_equal(digest, result->body.result.digest, 32);
     report = object_text(&objects[1], "report", &count);
-    assert_string_equal(report, wanted);
+    if (wanted != NULL)
+        assert_string_equal(report, wanted);
     metrics = json_loads(result->metrics, 0, NULL);
     assert_non_null(metrics);
     assert_int_equal(control_wait(control), 0);
     control_end(control);
     free(report);
-    free(wanted);
     for (int i = 0; i < 3; i++)
         close(objects[i].file);
+    return metrics;
+}
+
+/* The worker's report is the command's, its RESULT tells it apart. */
+static json_t *agree(const char *name, const char *held, const char *said_method, const char *method, bool with_model)
+{
+    char *wanted = printed(name, held, method, with_model);
+    json_t *metrics = judge(name, held, said_method, with_model ? "model" : NULL, wanted);
+
+    free(wanted);
     return metrics;
 }
 
@@ -185,6 +201,28 @@ static void a_method_is_told_by_the_first_line(void **state)
     json_decref(metrics);
 }
 
+/* An upload is read without a base; which one it is for, and whether that one knows chats, comes with the job. */
+static void texts_pass_without_a_base_and_with_one_that_knows_no_chats(void **state)
+{
+    static const struct {
+        const char *name, *method, *model;
+        const char *code; /* NULL: accepted */
+    } cases[] = {
+        {"texts.jsonl", "auto", NULL, NULL},           {"texts.jsonl", "supervised", "plain", NULL}, {"texts.jsonl", "supervised", "model", "legacy_format"},
+        {"pairs.jsonl", "auto", NULL, NULL},           {"pairs.jsonl", "dpo", "plain", NULL},        {"mixed.jsonl", "auto", NULL, "mixed_format"},
+        {"good.jsonl", "supervised", "plain", "no_chat_template"}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        json_t *metrics = judge(cases[i].name, NULL, cases[i].method, cases[i].model, NULL);
+        const char *code = json_string_value(json_object_get(metrics, "code"));
+
+        if (json_is_true(json_object_get(metrics, "accepted")) != (cases[i].code == NULL) || strcmp(code != NULL ? code : "", cases[i].code != NULL ? cases[i].code : "") != 0)
+            fail_msg("%s for %s: %s", cases[i].name, cases[i].model != NULL ? cases[i].model : "any base", code != NULL ? code : "accepted");
+        json_decref(metrics);
+    }
+}
+
 /* --- what does not go --------------------------------------------------------------------------------------------------------- */
 
 static void fails(const struct object *file, const char *settings, enum fault fault, const char *words)
@@ -233,6 +271,7 @@ int main(void)
         cmocka_unit_test(the_program_itself_does_the_same),
         cmocka_unit_test(faults_are_in_the_report_and_their_counts_in_the_clear),
         cmocka_unit_test(a_method_is_told_by_the_first_line),
+        cmocka_unit_test(texts_pass_without_a_base_and_with_one_that_knows_no_chats),
         cmocka_unit_test(what_does_not_open_is_a_fault_that_only_its_owner_reads),
     };
 

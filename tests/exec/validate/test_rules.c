@@ -342,6 +342,10 @@ static void sets(void **state)
     rig.config.examples_min = 10;
     assert_string_equal(rig_said(&rig, GOOD CHAT(U("Ho") ", " A("x"))), "0 too_few_examples");
     assert_string_equal(rig_said(&rig, GOOD "{\"prompt\": \"a\", \"completion\": \"b\"}"), "2 legacy_format; 0 too_few_examples");
+    rig.config.any_base = true;
+    assert_string_equal(rig_said(&rig, "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"c\"}"), "2 missing_key; 0 too_few_examples");
+    assert_string_equal(rig_said(&rig, GOOD "{\"prompt\": \"a\", \"completion\": \"b\"}"), "2 mixed_format; 0 too_few_examples");
+    rig.config.any_base = false;
     assert_string_equal(rig_said(&rig, "[\n" GOOD "]"), "1 file_is_json_array"); /* how many there are is not known */
     rig_end(&held_out);
     rig_end(&rig);
