@@ -216,7 +216,8 @@ static enum status open_core(struct control *control, struct refusal *refusal)
         .price_nano_per_hour = asked->price_nano_per_hour, .server_options = options, .hears = driver_hears, .log = say};
     struct driver_config driver = {.metadata = control->options, .writer = control->writer, .vault = control->vault,
                                    .store = control->store, .bases = control->bases, .bases_count = control->bases_count,
-                                   .devices = config.devices, .gate_off = asked->gate_off, .log = say};
+                                   .devices = config.devices, .price_nano_per_hour = asked->price_nano_per_hour,
+                                   .gate_off = asked->gate_off, .log = say};
     enum status status = driver_open(&driver, &control->driver, refusal);
 
     if (asked->threads != 0)

@@ -55,6 +55,7 @@ static const struct {
     const char *text;
 } sayings[] = {
     {"validated", "Files validated, moving job to queued state"},
+    {"dry_run", "Files validated; this is a dry run, so nothing is trained"},
     {"started", "Fine-tuning job started"},
     {"cancelled", "Fine-tuning job cancelled"},
     {"paused", "Fine-tuning job paused"},

@@ -106,6 +106,7 @@ static void add_settings(json_t *json, const struct job_settings *settings)
 
     json_object_set_new(json, "method", json_pack("{s:s,s:{s:O}}", "type", method, method, "hyperparameters", numbers));
     json_object_set_new(json, "hyperparameters", numbers);
+    json_object_set_new(json, "dry_run", json_boolean(settings->dry_run != 0));
     json_object_set_new(json, "seed", json_integer((json_int_t)settings->seed));
     json_object_set_new(json, "user_provided_suffix", settings->suffix[0] != '\0' ? json_string(settings->suffix) : json_null());
 }
@@ -195,6 +196,16 @@ static json_t *seconds_or_null(int64_t at_ms)
     return at_ms != META_NONE ? json_integer((json_int_t)(at_ms / 1000)) : json_null();
 }
 
+/* Known once the files are read: checks.c put it beside the settings. */
+static void add_estimate(const struct meta_job *job, json_t *json)
+{
+    json_t *all = row_json(job->settings);
+    json_t *estimate = json_object_get(all, "estimate");
+
+    json_object_set_new(json, "estimate", estimate != NULL ? json_incref(estimate) : json_null());
+    json_decref(all);
+}
+
 /* How far it is, as the driver knows it. */
 static void add_progress(struct api *api, const struct meta_job *job, json_t *json)
 {
@@ -232,6 +243,7 @@ json_t *job_json(struct api *api, struct metadata *metadata, const struct meta_j
     json_object_set_new(json, "metadata", own != NULL ? json_incref(own) : json_null());
     json_decref(words);
     add_settings(json, &settings);
+    add_estimate(job, json);
     add_progress(api, job, json);
     if (add_model(api, metadata, job, json, fault) && add_results(api, metadata, job, json, fault) &&
         add_error(api, metadata, job, json, fault))

@@ -261,6 +261,16 @@ static bool read_seed(const json_t *seed, struct job_settings *settings, struct 
     return true;
 }
 
+static bool read_dry_run(const json_t *dry_run, struct job_settings *settings, struct fault *fault)
+{
+    if (dry_run != NULL && !json_is_null(dry_run) && !json_is_boolean(dry_run)) {
+        fault_set(fault, 400, NULL, "dry_run", "dry_run must be true or false");
+        return false;
+    }
+    settings->dry_run = json_is_true(dry_run);
+    return true;
+}
+
 static bool read_integrations(const json_t *integrations, struct fault *fault)
 {
     if (integrations == NULL || json_is_null(integrations) || (json_is_array(integrations) && json_array_size(integrations) == 0))
@@ -294,7 +304,7 @@ static bool read_names(const json_t *body, struct job_request *request, struct f
 static bool check_keys(const json_t *body, struct fault *fault)
 {
     static const char *const known[] = {"model", "base_model", "training_file", "validation_file", "suffix", "seed", "integrations", "metadata",
-                                        "method", "hyperparameters"};
+                                        "method", "hyperparameters", "dry_run"};
     const char *key;
     json_t *value;
 
@@ -305,7 +315,7 @@ static bool check_keys(const json_t *body, struct fault *fault)
             found = strcmp(key, known[i]) == 0;
         if (!found) {
             fault_set(fault, 400, "unknown_parameter", NULL, "the request has a field that is not known here; known are model, training_file, "
-                      "validation_file, suffix, seed, method, hyperparameters, metadata and integrations");
+                      "validation_file, suffix, seed, method, hyperparameters, metadata, dry_run and integrations");
             return false;
         }
     }
@@ -318,6 +328,7 @@ bool job_request_read(const json_t *body, struct job_request *ret_request, struc
     const bool good = check_keys(body, fault) && read_names(body, &request, fault) && read_settings(body, &request.settings, fault) &&
                       read_suffix(json_object_get(body, "suffix"), &request.settings, fault) &&
                       read_seed(json_object_get(body, "seed"), &request.settings, fault) &&
+                      read_dry_run(json_object_get(body, "dry_run"), &request.settings, fault) &&
                       read_integrations(json_object_get(body, "integrations"), fault) &&
                       read_metadata(json_object_get(body, "metadata"), &request, fault);
 

@@ -21,7 +21,8 @@
     X(INT, seed, "of order and first matrices")                     \
     X(INT, patience, "epochs without a better loss; 0: auto")       \
     X(REAL, min_delta, "what a better loss is better by")           \
-    X(INT, context, "tokens of an example at most; 0: auto")
+    X(INT, context, "tokens of an example at most; 0: auto")        \
+    X(INT, dry_run, "1: the files are read and what it takes is reckoned, and that is all")
 
 #define JOB_SETTING_INT int64_t
 #define JOB_SETTING_REAL double

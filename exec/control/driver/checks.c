@@ -1,5 +1,5 @@
 /* A job's files, read with its base: how many tokens, how many steps, whether each example fits. Accepted, the job is sized and queued
- * (or paused, if that was asked for meanwhile); rejected, it has failed, and the first fault is told in sealed words. */
+ * (or paused, if that was asked for meanwhile), or has succeeded, if no more was asked of it than that; rejected, it has failed, and the first fault is told in sealed words. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,6 +52,7 @@ struct acceptance {
     struct work *work;
     uint64_t seq;
     struct meta_job_size size;
+    bool dry_run;
     char *metrics;
 };
 
@@ -61,12 +62,14 @@ static enum status accept_files(struct metadata *metadata, void *context, struct
     struct work *work = acceptance->work;
     struct meta_job_move move = {.tenant = work->tenant, .id = work->subject, .from = META_JOB_VALIDATING, .attempt = 0, .to = META_JOB_QUEUED,
                                  .target = META_JOB_NO_TARGET, .crash_step = META_NONE};
-    const struct said said = {.code = "validated", .level = "info", .metrics = acceptance->metrics};
+    const struct said said = {.code = acceptance->dry_run ? "dry_run" : "validated", .level = "info", .metrics = acceptance->metrics};
     enum status status = meta_job_sized(metadata, work->tenant, work->subject, &acceptance->size, refusal);
 
+    if (acceptance->dry_run)
+        move.to = META_JOB_SUCCEEDED;
     if (status == STATUS_OK)
         status = meta_job_move(metadata, &move, driver_now_ms(), NULL, refusal);
-    if (status == STATUS_CONFLICT) {
+    if (status == STATUS_CONFLICT && !acceptance->dry_run) {
         move.to = META_JOB_PAUSED;
         status = meta_job_move(metadata, &move, driver_now_ms(), NULL, refusal);
     }
@@ -90,63 +93,92 @@ static int64_t rank_auto(struct driver *driver, const struct meta_job *job)
 }
 
 /* Numbers where the rules chose. */
-static char *settings_known(const char *text, const json_t *metrics, int64_t rank_auto, int64_t *ret_rank, struct refusal *refusal)
+static void settle(struct job_settings *settings, const json_t *metrics, int64_t rank_auto)
 {
-    struct job_settings settings;
-    json_t *json;
+    if (settings->epochs == 0)
+        settings->epochs = (int64_t)json_integer_value(json_object_get(metrics, "epochs"));
+    if (settings->batch == 0)
+        settings->batch = (int64_t)json_integer_value(json_object_get(metrics, "batch"));
+    if (settings->rank == 0)
+        settings->rank = rank_auto;
+    if (!(settings->rate_multiplier > 0))
+        settings->rate_multiplier = 1;
+}
+
+/* Tokens and steps are exact; time, and so the price, is size.c's guess. Money as digits, for 2^53 is no bound of it. */
+static json_t *estimate_json(const struct driver *driver, const struct job_need *need, int64_t tokens, const json_t *metrics)
+{
+    char digits[24];
+
+    snprintf(digits, sizeof(digits), "%lld", (long long)price_nano(need->size_ns, driver->config.price_nano_per_hour));
+    return json_pack("{s:I,s:I,s:f,s:s}", "tokens", (json_int_t)tokens, "steps", (json_int_t)json_integer_value(json_object_get(metrics, "steps")),
+                     "seconds", (double)(need->size_ns / NS_PER_MS) / 1000, "price_nano", digits);
+}
+
+/* The settings as they are used, with the estimate beside them. */
+static char *settings_known(const struct job_settings *settings, json_t *estimate)
+{
+    json_t *json = job_settings_json(settings);
     char *known;
 
-    if (job_settings_read(text, &settings, refusal) != STATUS_OK)
-        return NULL;
-    if (settings.epochs == 0)
-        settings.epochs = (int64_t)json_integer_value(json_object_get(metrics, "epochs"));
-    if (settings.batch == 0)
-        settings.batch = (int64_t)json_integer_value(json_object_get(metrics, "batch"));
-    if (settings.rank == 0)
-        settings.rank = rank_auto;
-    if (!(settings.rate_multiplier > 0))
-        settings.rate_multiplier = 1;
-    *ret_rank = settings.rank;
-    json = job_settings_json(&settings);
+    check(json_object_set(json, "estimate", estimate) == 0);
     known = json_dumps(json, JSON_COMPACT);
     json_decref(json);
+    check(known != NULL);
     return known;
 }
 
-static bool size_it(struct driver *driver, const struct work *work, const struct wire_frame *frame, const json_t *metrics,
-                    struct meta_job_size *ret_size, char **ret_settings)
+static bool size_job(struct driver *driver, const struct meta_job *job, int64_t tokens, const json_t *metrics, struct acceptance *acceptance,
+                     char **ret_settings, json_t **ret_estimate)
 {
-    struct meta_results results = {0};
+    const uint32_t base = base_index(driver, job->base);
+    struct job_settings settings;
     struct refusal refusal = {{0}};
     struct job_need need = {0};
-    struct meta_job job;
-    char *settings = NULL;
-    bool good = meta_job_get(driver->metadata, work->tenant, work->subject, &results, &job, &refusal) == STATUS_OK &&
-                base_index(driver, job.base) != NONE_INDEX;
-    int64_t rank = 0;
 
-    if (good) {
-        settings = settings_known(job.settings, metrics, rank_auto(driver, &job), &rank, &refusal);
-        good = settings != NULL && frame->body.result.tokens <= INT64_MAX &&
-               job_need(driver, base_index(driver, job.base), (int64_t)frame->body.result.tokens, rank, &need, &refusal) == STATUS_OK;
-    }
+    if (base == NONE_INDEX || tokens < 0 || job_settings_read(job->settings, &settings, &refusal) != STATUS_OK)
+        return false;
+    settle(&settings, metrics, rank_auto(driver, job));
+    if (job_need(driver, base, tokens, settings.rank, &need, &refusal) != STATUS_OK)
+        return false;
+    *ret_estimate = estimate_json(driver, &need, tokens, metrics);
+    *ret_settings = settings_known(&settings, *ret_estimate);
+    acceptance->dry_run = settings.dry_run != 0;
+    acceptance->size = (struct meta_job_size){need.size_ns, need.gpu_bytes, 1, settings.rank, *ret_settings};
+    return true;
+}
+
+static bool size_it(struct driver *driver, const struct work *work, const struct wire_frame *frame, const json_t *metrics,
+                    struct acceptance *acceptance, char **ret_settings, json_t **ret_estimate)
+{
+    struct meta_results results = {0};
+    struct refusal unheard = {{0}};
+    struct meta_job job;
+    const bool good = meta_job_get(driver->metadata, work->tenant, work->subject, &results, &job, &unheard) == STATUS_OK &&
+                      size_job(driver, &job, (int64_t)frame->body.result.tokens, metrics, acceptance, ret_settings, ret_estimate);
+
     meta_results_free(&results);
-    *ret_settings = settings;
-    *ret_size = (struct meta_job_size){need.size_ns, need.gpu_bytes, 1, rank, settings};
     return good;
 }
 
 static void accepted(struct driver *driver, struct work *work, const struct wire_frame *frame, const json_t *metrics)
 {
-    json_t *known = metrics_known(metrics);
-    struct acceptance acceptance = {.driver = driver, .work = work, .seq = frame->header.seq, .metrics = json_dumps(known, JSON_COMPACT)};
+    struct acceptance acceptance = {.driver = driver, .work = work, .seq = frame->header.seq};
     struct refusal refusal = {{0}};
+    json_t *estimate = NULL;
     char *settings = NULL;
+    json_t *known;
 
+    if (!size_it(driver, work, frame, metrics, &acceptance, &settings, &estimate))
+        return;
+    known = metrics_known(metrics);
+    check(json_object_set_new(known, "estimate", estimate) == 0);
+    acceptance.metrics = json_dumps(known, JSON_COMPACT);
     check(acceptance.metrics != NULL);
-    if (size_it(driver, work, frame, metrics, &acceptance.size, &settings) && driver_act(driver, accept_files, &acceptance, &refusal) == STATUS_OK) {
+    if (driver_act(driver, accept_files, &acceptance, &refusal) == STATUS_OK) {
         work->is_done = true;
-        driver_log(driver, "driver: act=validated job=%s tokens=%llu", work->subject, (unsigned long long)frame->body.result.tokens);
+        driver_log(driver, "driver: act=%s job=%s tokens=%llu", acceptance.dry_run ? "dry_run" : "validated", work->subject,
+                   (unsigned long long)frame->body.result.tokens);
     }
     free(settings);
     free(acceptance.metrics);

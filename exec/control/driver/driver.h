@@ -21,6 +21,7 @@ struct driver_config {
     uint32_t devices;
     uint32_t tenants_max;           /* as the core's; 0: 1024 */
     double flops_per_s;             /* of one, for estimates; 0: a CPU's */
+    int64_t price_nano_per_hour;    /* of one, for estimates */
     bool gate_off;                  /* what was trained may answer without evaluation */
     void (*log)(void *context, const char *line);
     void *log_context;

@@ -245,6 +245,8 @@ struct job_need {
 /* `tokens`: of all epochs. */
 enum status job_need(const struct driver *driver, uint32_t base, int64_t tokens, int64_t rank, struct job_need *ret_need,
                      struct refusal *refusal);
+/* Of device time, rounded up; INT64_MAX is the most. */
+int64_t price_nano(int64_t size_ns, int64_t price_nano_per_hour);
 
 /* --- attempts.c, frames.c, saves.c, ends.c --- */
 void attempt_begin(struct driver *driver, struct told_job *told, const struct fleet_command *place);

@@ -16,7 +16,9 @@
 #define ROWS_MAX 2048u
 #define RANK_STEP 16u
 #define HEAD_ROWS 512u
-#define DEVICE_FLOPS_PER_S 2e11 /* of a share of a CPU, as measured by `berth-exec train` on tiny bases */
+/* Of one core: `berth-exec train --threads 1` did 0.7e11 on the million parameters of a tiny base (f32), 1.5e11 on 15 million (bf16). A
+ * share of a CPU has more cores when others idle, and is done sooner. */
+#define DEVICE_FLOPS_PER_S 1e11
 
 static enum status read_config(const struct core_base *base, struct model_config *ret_config, struct refusal *refusal)
 {
@@ -54,4 +56,14 @@ enum status job_need(const struct driver *driver, uint32_t base, int64_t tokens,
     ret_need->size_ns = size_ns < 1 ? 1 : size_ns < 9e18 ? (int64_t)size_ns : INT64_MAX / 2;
     ret_need->gpu_bytes = (int64_t)(training_memory(&shape, &plan).total + training_job_bytes(&shape, LORA_ALL_LINEAR, (uint32_t)rank));
     return STATUS_OK;
+}
+
+int64_t price_nano(int64_t size_ns, int64_t price_nano_per_hour)
+{
+    const uint128 hour_ns = (uint128)3600 * NS_PER_S;
+    uint128 price;
+
+    check(size_ns >= 0 && price_nano_per_hour >= 0);
+    price = ((uint128)size_ns * (uint128)price_nano_per_hour + hour_ns - 1) / hour_ns;
+    return price < INT64_MAX ? (int64_t)price : INT64_MAX;
 }

@@ -84,7 +84,7 @@ static const json_t *at(const char *name)
 static void test_a_job_is_shown_whole(void **state)
 {
     static const char *const nulls[] = {"finished_at", "fine_tuned_model", "error", "trained_tokens", "validation_file", "estimated_finish",
-                                        "user_provided_suffix", "queue_position"};
+                                        "user_provided_suffix", "queue_position", "estimate"};
 
     (void)state;
     post(rig.key, PATH, "", "{\"model\": \"tiny\", \"training_file\": \"@\", \"metadata\": {\"team\": \"blue\"}}");
@@ -98,6 +98,7 @@ static void test_a_job_is_shown_whole(void **state)
     assert_string_equal(json_string_value(json_object_get(at("hyperparameters"), "n_epochs")), "auto");
     assert_string_equal(json_string_value(json_object_get(at("method"), "type")), "supervised");
     assert_true(json_equal(json_object_get(json_object_get(at("method"), "supervised"), "hyperparameters"), at("hyperparameters")));
+    assert_true(json_is_false(at("dry_run")));
     assert_true(json_is_integer(at("seed")) && json_is_integer(at("created_at")));
     assert_int_equal(json_array_size(at("result_files")), 0);
     assert_int_equal(json_array_size(at("integrations")), 0);
@@ -113,11 +114,12 @@ static void test_what_was_asked_is_kept(void **state)
 {
     (void)state;
     post(rig.key, PATH, "",
-         "{\"base_model\": \"tiny\", \"training_file\": \"@\", \"suffix\": \"mine\", \"seed\": 7, \"method\": {\"type\": \"dpo\", \"dpo\": "
+         "{\"base_model\": \"tiny\", \"training_file\": \"@\", \"suffix\": \"mine\", \"seed\": 7, \"dry_run\": true, \"method\": {\"type\": \"dpo\", \"dpo\": "
          "{\"hyperparameters\": {\"n_epochs\": 2, \"batch_size\": 4, \"learning_rate\": 0.001, \"beta\": 0.2, \"rank\": 8, \"early_stopping\": "
          "{\"enabled\": true, \"patience\": 2}}}}}");
     assert_int_equal(answer.status, 200);
     assert_int_equal(json_integer_value(at("seed")), 7);
+    assert_true(json_is_true(at("dry_run")));
     assert_string_equal(answer_text(&answer, "user_provided_suffix"), "mine");
     assert_int_equal(json_integer_value(json_object_get(at("hyperparameters"), "n_epochs")), 2);
     assert_int_equal(json_integer_value(json_object_get(at("hyperparameters"), "batch_size")), 4);
@@ -158,6 +160,7 @@ static void test_what_is_not_known_or_out_of_range_is_refused_by_name(void **sta
          "hyperparameters"},
         {"\"metadata\": {\"k\": 1}", "metadata"},
         {"\"metadata\": []", "metadata"},
+        {"\"dry_run\": 1", "dry_run"},
     };
 
     (void)state;

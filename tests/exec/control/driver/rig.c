@@ -535,7 +535,7 @@ void played_report(struct rig *rig, struct played *played, bool accepted, const 
     char metrics[256];
 
     result.bytes = played_write(rig, played, "report", "report", report, object, result.digest);
-    snprintf(metrics, sizeof(metrics), "{\"accepted\":%s,\"lines\":12,\"tokens\":1000,\"epochs\":5,\"batch\":1,\"errors\":%d}",
+    snprintf(metrics, sizeof(metrics), "{\"accepted\":%s,\"lines\":12,\"tokens\":1000,\"epochs\":5,\"steps\":60,\"batch\":1,\"errors\":%d}",
              accepted ? "true" : "false", accepted ? 0 : 1);
     with_text(metrics, &result.metrics, &result.metrics_count);
     played_say(played, WIRE_RESULT, &result);
@@ -672,7 +672,7 @@ static void log_line(void *context, const char *line)
 void rig_start(struct rig *rig)
 {
     const struct driver_config config = {.metadata = {.place = rig->database, .server_key = rig->server_key}, .writer = rig->writer, .vault = rig->vault,
-                                         .store = rig->store, .bases = rig->bases, .bases_count = 1, .devices = 2, .gate_off = !rig->gate,
+                                         .store = rig->store, .bases = rig->bases, .bases_count = 1, .devices = 2, .price_nano_per_hour = INT64_C(3600000000000000), .gate_off = !rig->gate,
                                          .log = log_line};
     struct refusal refusal = {{0}};
 
@@ -741,7 +741,7 @@ void rig_add_file(struct rig *rig, const char *text, char ret_file[NAME_BYTES])
 
 void rig_add_job(struct rig *rig, const char *file)
 {
-    const struct job_settings settings = {.suffix = "mine"};
+    const struct job_settings settings = {.suffix = "mine", .dry_run = rig->dry_run};
     json_t *json = job_settings_json(&settings);
     char *text = json_dumps(json, JSON_COMPACT);
     struct refusal refusal = {{0}};
@@ -755,7 +755,7 @@ void rig_add_job(struct rig *rig, const char *file)
     driver_job_changed(rig->driver, rig->acme, rig->job);
 }
 
-job_id rig_queue(struct rig *rig)
+void rig_check(struct rig *rig, const char *state)
 {
     struct played *validator;
 
@@ -771,8 +771,13 @@ job_id rig_queue(struct rig *rig)
     played_runs(validator);
     played_hello(validator);
     played_report(rig, validator, true, "{\"issues\":[]}");
-    rig_wait_job(rig, "queued");
+    rig_wait_job(rig, state);
     played_exits(validator, 0);
+}
+
+job_id rig_queue(struct rig *rig)
+{
+    rig_check(rig, "queued");
     return rig_told(FLEET_EVENT_JOB).job.job;
 }
 

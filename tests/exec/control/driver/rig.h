@@ -42,6 +42,7 @@ struct rig {
     struct core_base bases[1];
     struct driver *driver;
     bool gate;
+    bool dry_run; /* of jobs that are added */
     char acme[NAME_BYTES];
     char file[NAME_BYTES];
     char job[NAME_BYTES];
@@ -115,7 +116,9 @@ void played_adapter(struct rig *rig, struct played *played, uint64_t step);
 void played_result(struct rig *rig, struct played *played, uint64_t step);
 void played_exits(struct played *played, int code);
 
-/* Shorter: file judged, job validated, queued, told; its id. */
+/* Shorter: file judged, job validated, and in that state. */
+void rig_check(struct rig *rig, const char *state);
+/* Queued, told; its id. */
 job_id rig_queue(struct rig *rig);
 /* And placed, started, running. */
 struct played *rig_run(struct rig *rig, uint64_t command);

@@ -109,6 +109,38 @@ static void job_succeeds(void **state)
     rig_end(&rig);
 }
 
+/* A million units an hour of 3,600 s: what it says of seconds, it says of price in nano of a millionth. */
+static void a_dry_run_ends_with_what_it_would_take(void **state)
+{
+    struct meta_model models[8];
+    struct meta_job job;
+    struct rig rig;
+    json_t *settings;
+    json_t *estimate;
+    double seconds;
+
+    (void)state;
+    rig_begin(&rig);
+    rig.dry_run = true;
+    rig_check(&rig, "succeeded");
+    job = rig_job(&rig);
+    settings = json_loads(job.settings, 0, NULL);
+    estimate = json_object_get(settings, "estimate");
+    assert_int_equal(json_integer_value(json_object_get(estimate, "tokens")), 5000);
+    assert_int_equal(json_integer_value(json_object_get(estimate, "steps")), 60);
+    seconds = json_real_value(json_object_get(estimate, "seconds"));
+    assert_true(seconds * 1e9 <= (double)job.size_ns && (seconds + 0.001) * 1e9 > (double)job.size_ns);
+    assert_int_equal(strtoll(json_string_value(json_object_get(estimate, "price_nano")), NULL, 10), job.size_ns * 1000);
+    json_decref(settings);
+    assert_true(job.finished_at_ms != META_NONE && job.attempt == 0 && job.gpu_ms == 0);
+    assert_true(rig_has_event(&rig, "dry_run", NULL) && !rig_has_event(&rig, "validated", NULL));
+    assert_int_equal(rig_models(&rig, models), 0);
+    rig_wait_a_moment();
+    assert_true(rig_told_none(FLEET_EVENT_JOB));
+    assert_int_equal(rig_workers(), 2);
+    rig_end(&rig);
+}
+
 static void epochs_leave_models_and_the_last_three_stay(void **state)
 {
     struct meta_model models[8];
@@ -655,6 +687,7 @@ int main(void)
         cmocka_unit_test(few_validators_run_at_once),
         cmocka_unit_test(file_that_crashes_validators_is_in_error),
         cmocka_unit_test(job_succeeds),
+        cmocka_unit_test(a_dry_run_ends_with_what_it_would_take),
         cmocka_unit_test(epochs_leave_models_and_the_last_three_stay),
         cmocka_unit_test(gate_keeps_a_model_from_answering),
         cmocka_unit_test(bad_files_fail_a_job_in_sealed_words),

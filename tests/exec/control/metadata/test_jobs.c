@@ -10,7 +10,7 @@
 static bool table_allows(enum meta_job_state from, enum meta_job_state target, enum meta_job_state to, enum meta_job_state to_target)
 {
     static const char *const rows[META_JOB_STATES_COUNT] = {
-        [META_JOB_VALIDATING] = "validating queued cancelled failed",
+        [META_JOB_VALIDATING] = "validating queued succeeded cancelled failed",
         [META_JOB_QUEUED] = "starting paused cancelled failed",
         [META_JOB_STARTING] = "running queued stopping failed",
         [META_JOB_RUNNING] = "evaluating stopping queued failed",
