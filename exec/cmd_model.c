@@ -63,6 +63,7 @@ static const struct verb verbs[] = {
     {"create-tiny", cmd_model_create_tiny, "a tiny chat model, taught from nothing, to try things with"},
     {"merge", cmd_model_merge, "a model with an adapter folded in"},
     {"list", cmd_model_list, "an organization's models, with their verdicts"},
+    {"alias", cmd_model_alias, "another name for one of them"},
     {"judge", cmd_model_judge, "give one of them a verdict: only what is deployable answers"},
 };
 

@@ -14,6 +14,7 @@ int cmd_model_random(int argc, char **argv);
 int cmd_model_create_tiny(int argc, char **argv);
 int cmd_model_merge(int argc, char **argv);
 int cmd_model_list(int argc, char **argv);
+int cmd_model_alias(int argc, char **argv);
 int cmd_model_judge(int argc, char **argv);
 
 /* Not 0 after Ctrl-C or a polite kill: whoever writes stops, and cleans up. */

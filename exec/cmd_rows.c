@@ -6,11 +6,12 @@
 #include "cmd_model.h"
 #include "host/options.h"
 
-enum { OPTION_state, OPTION_json, OPTION_hours, OPTION_help };
+enum { OPTION_state, OPTION_json, OPTION_hours, OPTION_delete, OPTION_help };
 static const struct option table[] = {
     {"state", "DIR", "the control plane's folder (default $BERTH_STATE, or berth-state)"},
     {"json", NULL, "JSON instead of a table"},
     {"hours", "N", "usage: of the last N hours (default 24)"},
+    {"delete", NULL, "model alias: take the alias away"},
     {"help", NULL, "this text"},
 };
 
@@ -21,6 +22,7 @@ struct command {
     const char *state;
     bool json;
     int64_t hours;
+    bool is_delete;
     const char *operands[OPERANDS_MAX];
     uint32_t count;
 };
@@ -44,6 +46,7 @@ static bool read_command(struct command *command, int argc, char **argv, int *re
             if (!options_whole(&options, OPTION_hours, value, 1, 100000, &command->hours))
                 return false;
             break;
+        case OPTION_delete: command->is_delete = true; break;
         case OPTION_help:
             puts(command->usage);
             options_print(stdout, table, ARRAY_COUNT(table));
@@ -196,27 +199,61 @@ int cmd_model_list(int argc, char **argv)
                       "MODEL                                                            VERDICT       RANK  CREATED           JOB", print_model);
 }
 
+static void print_alias(const json_t *alias)
+{
+    printf("%-40s %-64s %-13s %10lld\n", text_of(alias, "id"), text_of(alias, "model"), text_of(alias, "verdict"), number_of(alias, "generation"));
+}
+
+/* An act that answers nothing worth a line. */
+static int act(const struct command *command, json_t *request)
+{
+    json_t *answer = admin_ask(command->name + strlen("berth-exec "), command->state, request);
+
+    if (answer != NULL && command->json)
+        return admin_print_json(answer);
+    json_decref(answer);
+    return answer != NULL ? EXIT_OK : EXIT_FAILED;
+}
+
+int cmd_model_alias(int argc, char **argv)
+{
+    struct command command = {.name = "berth-exec model alias",
+                              .usage = "usage: berth-exec model alias TENANT [--json]\n"
+                                       "       berth-exec model alias TENANT NAME MODEL\n"
+                                       "       berth-exec model alias TENANT NAME --delete\n\n"
+                                       "A name of the organization's own that answers as MODEL does, which stays as it is; given again, it points\n"
+                                       "elsewhere from the next request on. MODEL may be an alias too: what that points to now. The act is in the\n"
+                                       "audit log.\n"};
+    int code;
+
+    if (!read_command(&command, argc, argv, &code))
+        return code;
+    if (command.count == 1 && !command.is_delete)
+        return print_rows(&command, json_pack("{s:s,s:s}", "op", "alias.list", "tenant", command.operands[0]), "aliases",
+                          "ALIAS                                    MODEL                                                            VERDICT       "
+                          "GENERATION", print_alias);
+    if (command.count == 2 && command.is_delete)
+        return act(&command, json_pack("{s:s,s:s,s:s}", "op", "alias.delete", "tenant", command.operands[0], "alias", command.operands[1]));
+    if (command.count == 3 && !command.is_delete)
+        return act(&command, json_pack("{s:s,s:s,s:s,s:s}", "op", "alias.set", "tenant", command.operands[0], "alias", command.operands[1],
+                                       "model", command.operands[2]));
+    return misuse(&command);
+}
+
 int cmd_model_judge(int argc, char **argv)
 {
     struct command command = {.name = "berth-exec model judge",
                               .usage = "usage: berth-exec model judge TENANT MODEL VERDICT\n\n"
                                        "VERDICT is pending_eval, deployable, needs_review or blocked. Only what is deployable answers, by whatever\n"
                                        "name it is called. The act is in the audit log.\n"};
-    json_t *answer;
     int code;
 
     if (!read_command(&command, argc, argv, &code))
         return code;
     if (command.count != 3)
         return misuse(&command);
-    answer = admin_ask("model judge", command.state, json_pack("{s:s,s:s,s:s,s:s}", "op", "model.judge", "tenant", command.operands[0], "model",
-                                                               command.operands[1], "verdict", command.operands[2]));
-    if (answer == NULL)
-        return EXIT_FAILED;
-    if (command.json)
-        return admin_print_json(answer);
-    json_decref(answer);
-    return EXIT_OK;
+    return act(&command, json_pack("{s:s,s:s,s:s,s:s}", "op", "model.judge", "tenant", command.operands[0], "model", command.operands[1],
+                                   "verdict", command.operands[2]));
 }
 
 /* --- usage, audit ----------------------------------------------------------------------------------------------------------- */

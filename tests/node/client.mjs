@@ -169,6 +169,18 @@ async function strangers() {
         await fails(() => other.openai.fineTuning.jobs.create({ model: 'tiny', training_file: one.sent.id }), 400);
         assert.ok(!(await everything(other.openai.models.list())).some((model) => model.id === one.model));
     });
+    await check('an alias answers as its model does, and for its owner alone', async () => {
+        const alias = (...words) => execFileSync('bin/berth-exec', ['model', 'alias', one.model.split(':')[2], ...words, '--state', state]);
+        const ask = { model: 'prod', messages: [{ role: 'user', content: 'Who is Cleo?' }], temperature: 0 };
+        await fails(() => one.openai.chat.completions.create(ask), 404, 'model_not_found');
+        alias('prod', one.model);
+        const said = await one.openai.chat.completions.create(ask);
+        assert.equal(said.choices[0].message.content, one.answer('Cleo'));
+        assert.equal(said.model, one.model);
+        await fails(() => other.openai.chat.completions.create(ask), 404, 'model_not_found');
+        alias('prod', '--delete');
+        await fails(() => one.openai.chat.completions.create(ask), 404, 'model_not_found');
+    });
     await check('metrics count answers by base, and name no model of a tenant', async () => {
         const text = await (await fetch(new URL('/metrics', baseURL))).text();
         for (const base of [one.base, other.base]) {

@@ -13,6 +13,9 @@
  *   {"op": "job.show" or "job.cancel", "tenant": "acme", "job": ID}                {"job", "events", "more"}; {"id"}
  *   {"op": "model.list", "tenant": "acme", "after": ID}         {"models": [...], "more"}
  *   {"op": "model.judge", "tenant": "acme", "model": NAME, "verdict": "deployable"} {"id", "was", "verdict"}
+ *   {"op": "alias.set", "tenant": "acme", "alias": "prod", "model": NAME}          {"model", "generation"}; NAME: a model's, or another alias
+ *   {"op": "alias.delete", "tenant": "acme", "alias": "prod"}
+ *   {"op": "alias.list", "tenant": "acme", "after": NAME}       {"aliases": [...], "more"}
  *   {"op": "usage.list", "tenant": "acme", "hours": 24}         {"usage": [...], "more"}
  *   {"op": "audit.list", "tenant": "acme", "after": 100}        {"entries": [...], "more"}, newest first
  *   {"op": "node.notice", "devices": 1, "within_ms": 30000}     {}; 0 devices: none is to go any more

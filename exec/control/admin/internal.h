@@ -35,6 +35,7 @@ void admin_text(json_t *object, const char *name, const char *text);
 void admin_rows(struct asked *asked, const char *name, json_t *rows, bool more);
 
 /* --- rows.c ---- */
-op admin_job_list, admin_job_show, admin_job_cancel, admin_model_list, admin_model_judge, admin_usage_list, admin_audit_list;
+op admin_job_list, admin_job_show, admin_job_cancel, admin_model_list, admin_model_judge, admin_alias_set, admin_alias_delete,
+    admin_alias_list, admin_usage_list, admin_audit_list;
 
 #endif

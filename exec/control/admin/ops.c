@@ -261,6 +261,7 @@ static enum status node_notice(struct metadata *metadata, struct asked *asked, s
     X("key.add", key_add, true) X("key.list", key_list, false) X("key.revoke", key_revoke, true) \
     X("job.list", admin_job_list, false) X("job.show", admin_job_show, false) X("job.cancel", admin_job_cancel, false)             \
     X("model.list", admin_model_list, false) X("model.judge", admin_model_judge, true) X("usage.list", admin_usage_list, false)    \
+    X("alias.set", admin_alias_set, true) X("alias.delete", admin_alias_delete, true) X("alias.list", admin_alias_list, false)      \
     X("audit.list", admin_audit_list, false) X("node.notice", node_notice, true)
 static const struct op_row {
     const char *name;

@@ -180,6 +180,80 @@ enum status admin_model_judge(struct metadata *metadata, struct asked *asked, st
     return status;
 }
 
+/* The log names the model: an alias is its tenant's word. */
+enum status admin_alias_set(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
+{
+    struct meta_results results = {0};
+    struct meta_model model = {0};
+    const char *alias = NULL;
+    const char *name = NULL;
+    int64_t generation = 0;
+    enum status status = admin_find_tenant(metadata, asked, refusal);
+
+    if (status == STATUS_OK)
+        status = admin_need_text(asked, "alias", &alias, refusal);
+    if (status == STATUS_OK)
+        status = admin_need_text(asked, "model", &name, refusal);
+    if (status == STATUS_OK)
+        status = meta_name_resolve(metadata, asked->tenant_id, name, &results, &model, refusal);
+    if (status == STATUS_OK && model.id == NULL)
+        status = refuse(refusal, STATUS_INVALID, "%s is a base; an alias points to a model of the organization's", name);
+    if (status == STATUS_OK)
+        status = meta_alias_set(metadata, asked->tenant_id, alias, model.id, &generation, refusal);
+    if (status == STATUS_OK) {
+        snprintf(asked->subject, NAME_BYTES, "%s", model.id);
+        admin_text(asked->answer, "model", model.name);
+        admin_number(asked->answer, "generation", generation);
+    }
+    meta_results_free(&results);
+    return status;
+}
+
+enum status admin_alias_delete(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
+{
+    struct meta_results results = {0};
+    struct meta_model model = {0};
+    const char *alias = NULL;
+    enum status status = admin_find_tenant(metadata, asked, refusal);
+
+    if (status == STATUS_OK)
+        status = admin_need_text(asked, "alias", &alias, refusal);
+    if (status == STATUS_OK)
+        status = meta_name_resolve(metadata, asked->tenant_id, alias, &results, &model, refusal);
+    if (status == STATUS_OK)
+        status = meta_alias_delete(metadata, asked->tenant_id, alias, refusal);
+    if (status == STATUS_OK)
+        snprintf(asked->subject, NAME_BYTES, "%s", model.id);
+    meta_results_free(&results);
+    return status;
+}
+
+enum status admin_alias_list(struct metadata *metadata, struct asked *asked, struct refusal *refusal)
+{
+    const char *after = page_after(asked);
+    struct meta_results results = {0};
+    struct meta_alias *aliases = NULL;
+    json_t *list = json_array();
+    uint32_t count = 0;
+    bool more = false;
+    enum status status = admin_find_tenant(metadata, asked, refusal);
+
+    if (status == STATUS_OK)
+        status = meta_alias_list(metadata, asked->tenant_id, after != NULL ? after : "", ROWS, &results, &aliases, &count, &more, refusal);
+    for (uint32_t i = 0; i < count; i++) {
+        json_t *object = json_object();
+
+        admin_text(object, "id", aliases[i].name);
+        admin_text(object, "model", aliases[i].model_name);
+        admin_text(object, "verdict", aliases[i].verdict);
+        admin_number(object, "generation", aliases[i].generation);
+        (void)json_array_append_new(list, object);
+    }
+    admin_rows(asked, "aliases", list, more);
+    meta_results_free(&results);
+    return status;
+}
+
 /* --- usage, audit ----------------------------------------------------------------------------------------------------------- */
 
 static json_t *sum_json(const struct meta_usage_sum *sum)

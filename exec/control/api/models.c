@@ -1,4 +1,6 @@
 /* What may be asked by name: bases, and the tenant's own models that may answer. What is listed here answers, and nothing else. */
+#include <stdio.h>
+
 #include "control/api/internal.h"
 #include "control/metadata/audit.h"
 #include "control/metadata/model.h"
@@ -12,9 +14,9 @@ static json_t *model_json(const char *id, int64_t created_at_ms, const char *own
     return model;
 }
 
-static bool may_answer(const struct meta_model *model)
+static bool may_answer(const char *verdict)
 {
-    return strcmp(model->verdict, "deployable") == 0;
+    return strcmp(verdict, "deployable") == 0;
 }
 
 /* The same for what is not there, what is another's, and what may not answer. */
@@ -60,8 +62,30 @@ static enum status add_models(struct metadata *metadata, const char *tenant, jso
         status = meta_model_list(metadata, tenant, &page, &results, &models, &count, &more, refusal);
         for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
             memcpy(after, models[i].id, strlen(models[i].id) + 1);
-            if (may_answer(&models[i]))
+            if (may_answer(models[i].verdict))
                 json_array_append_new(data, model_json(models[i].name, models[i].created_at_ms, tenant));
+        }
+        meta_results_free(&results);
+    }
+    return status;
+}
+
+static enum status add_aliases(struct metadata *metadata, const char *tenant, json_t *data, struct refusal *refusal)
+{
+    char after[NAME_BYTES] = "";
+    bool more = true;
+    enum status status = STATUS_OK;
+
+    while (more && status == STATUS_OK) {
+        struct meta_results results = {0};
+        struct meta_alias *aliases = NULL;
+        uint32_t count = 0;
+
+        status = meta_alias_list(metadata, tenant, after, META_PAGE_MAX, &results, &aliases, &count, &more, refusal);
+        for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
+            snprintf(after, sizeof(after), "%s", aliases[i].name);
+            if (may_answer(aliases[i].verdict))
+                json_array_append_new(data, model_json(aliases[i].name, aliases[i].created_at_ms, tenant));
         }
         meta_results_free(&results);
     }
@@ -77,6 +101,8 @@ void models_list(struct call *call, struct metadata *metadata)
 
     if (status == STATUS_OK)
         status = add_models(metadata, call->caller.tenant, data, &refusal);
+    if (status == STATUS_OK)
+        status = add_aliases(metadata, call->caller.tenant, data, &refusal);
     if (status == STATUS_OK) {
         http_answer_json(call->request, 200, json_pack("{s:s,s:o}", "object", "list", "data", data));
         return;
@@ -92,7 +118,7 @@ bool model_find(struct api *api, struct metadata *metadata, const char *tenant, 
     struct refusal refusal = {{0}};
     const enum status status = meta_name_resolve(metadata, tenant, name, results, ret_model, &refusal);
 
-    if (status == STATUS_OK && may_answer(ret_model))
+    if (status == STATUS_OK && may_answer(ret_model->verdict))
         return true;
     if (status == STATUS_OK || status == STATUS_NOT_FOUND)
         refuse_name(fault);
@@ -107,8 +133,10 @@ void models_get(struct call *call, struct metadata *metadata)
     struct meta_model model;
     struct fault fault = {0};
 
-    if (model_find(call->api, metadata, call->caller.tenant, http_id(call->request, 0), &results, &model, &fault))
-        http_answer_json(call->request, 200, model_json(model.name, model.created_at_ms, model.id == NULL ? "system" : call->caller.tenant));
+    const char *name = http_id(call->request, 0);
+
+    if (model_find(call->api, metadata, call->caller.tenant, name, &results, &model, &fault))
+        http_answer_json(call->request, 200, model_json(name, model.created_at_ms, model.id == NULL ? "system" : call->caller.tenant));
     else
         fault_answer(call->request, &fault);
     meta_results_free(&results);
@@ -133,15 +161,18 @@ static enum status delete_row(struct metadata *metadata, void *context, struct r
     if (status == STATUS_OK && model.id == NULL) {
         deletion->is_base = true;
     } else if (status == STATUS_OK) {
-        status = meta_model_doom(metadata, tenant, model.id, refusal);
+        const bool is_alias = strcmp(model.name, deletion->name) != 0;
+
+        status = is_alias ? meta_alias_delete(metadata, tenant, deletion->name, refusal) : meta_model_doom(metadata, tenant, model.id, refusal);
         if (status == STATUS_OK)
-            status = meta_audit_add(metadata, tenant, deletion->caller->key, "model.delete", model.id, api_now_ms(), refusal);
+            status = meta_audit_add(metadata, tenant, deletion->caller->key, is_alias ? "alias.delete" : "model.delete", model.id, api_now_ms(),
+                                    refusal);
     }
     meta_results_free(&results);
     return status;
 }
 
-/* Its name answers no more from here on; requests under way end as they would, and the sweeper destroys what it was. */
+/* An alias goes by itself; what it pointed to stays. A model's name answers no more from here on; requests under way end as they would, and the sweeper destroys what it was. */
 void models_delete(struct call *call, struct metadata *metadata)
 {
     struct deletion deletion = {.caller = &call->caller, .name = http_id(call->request, 0)};

@@ -309,6 +309,25 @@ enum status meta_alias_delete(struct metadata *metadata, const char *tenant, con
                       VALUES(AS_TEXT(tenant), AS_TEXT(name)), STATUS_NOT_FOUND, "no such model", refusal);
 }
 
+static const struct field alias_fields[] = {
+#define X(kind, name) {#name, VALUE_##kind, offsetof(struct meta_alias, name)},
+    META_ALIAS_FIELDS(X)
+#undef X
+};
+static const struct row_kind alias_kind = {alias_fields, ARRAY_COUNT(alias_fields), sizeof(struct meta_alias), "alias"};
+
+enum status meta_alias_list(struct metadata *metadata, const char *tenant, const char *after, uint32_t limit, struct meta_results *results,
+                            struct meta_alias **ret_aliases, uint32_t *ret_count, bool *ret_more, struct refusal *refusal)
+{
+    if (limit < 1 || limit > META_PAGE_MAX)
+        return refuse(refusal, STATUS_INVALID, "a page has 1 to %d rows", META_PAGE_MAX);
+    return sql_rows(metadata,
+                    "SELECT a.name, a.model, m.name, m.verdict, a.generation, m.created_at_ms, 0 FROM alias a JOIN model m ON m.tenant = a.tenant"
+                    " AND m.id = a.model WHERE a.tenant = $1 AND a.name > $2 AND a.live = 1 AND m.state = 'live' ORDER BY a.name LIMIT $3",
+                    VALUES(AS_TEXT(tenant), AS_TEXT(after), AS_INT(limit + 1)), &alias_kind, limit, results, ret_aliases, ret_count, ret_more,
+                    refusal);
+}
+
 enum status meta_name_resolve(struct metadata *metadata, const char *tenant, const char *name, struct meta_results *results,
                               struct meta_model *ret_model, struct refusal *refusal)
 {

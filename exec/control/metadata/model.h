@@ -73,6 +73,13 @@ enum status meta_model_gone(struct metadata *metadata, const char *tenant, const
 enum status meta_alias_set(struct metadata *metadata, const char *tenant, const char *name, const char *model, int64_t *ret_generation,
                            struct refusal *refusal);
 enum status meta_alias_delete(struct metadata *metadata, const char *tenant, const char *name, struct refusal *refusal);
+/* Those that point to a live model, by name; `after`: a name, "" at first. */
+#define META_ALIAS_FIELDS(X) X(TEXT, name) X(TEXT, model) X(TEXT, model_name) X(TEXT, verdict) X(INT, generation) X(INT, created_at_ms)
+struct meta_alias {
+    META_ALIAS_FIELDS(META_FIELD)
+};
+enum status meta_alias_list(struct metadata *metadata, const char *tenant, const char *after, uint32_t limit, struct meta_results *results,
+                            struct meta_alias **ret_aliases, uint32_t *ret_count, bool *ret_more, struct refusal *refusal);
 
 /* What a name means to a tenant: a base that isn't retired (`ret_model->id` NULL, `ret_model->base` its id), or a live model of the
  * tenant's, by its name or an alias. One query whatever it is. */

@@ -212,6 +212,7 @@ static void jobs_models_usage_and_the_log_are_told(void **state)
     json_t *answer;
     json_t *first;
     char request[256];
+    char alias[256];
     int fd;
 
     (void)state;
@@ -237,14 +238,30 @@ static void jobs_models_usage_and_the_log_are_told(void **state)
     assert_string_equal(text_of(first, "verdict"), "pending_eval");
     snprintf(request, sizeof(request), "{\"op\": \"model.judge\", \"tenant\": \"acme\", \"model\": \"%s\", \"verdict\": \"deployable\"}",
              text_of(first, "name"));
+    snprintf(alias, sizeof(alias), "{\"op\": \"alias.set\", \"tenant\": \"acme\", \"alias\": \"prod\", \"model\": \"%s\"}", text_of(first, "name"));
     json_decref(answer);
     expect(fd, request, NULL);
+    expect(fd, "{\"op\": \"alias.set\", \"tenant\": \"acme\", \"alias\": \"prod\", \"model\": \"tiny\"}", "INVALID");
+    expect(fd, "{\"op\": \"alias.set\", \"tenant\": \"acme\", \"alias\": \"prod\", \"model\": \"none\"}", "NOT_FOUND");
+    expect(fd, alias, NULL);
+    expect(fd, "{\"op\": \"alias.set\", \"tenant\": \"acme\", \"alias\": \"next\", \"model\": \"prod\"}", NULL);
+    answer = ask(fd, "{\"op\": \"alias.list\", \"tenant\": \"acme\", \"after\": \"next\"}");
+    assert_int_equal(json_array_size(json_object_get(answer, "aliases")), 1);
+    assert_string_equal(text_of(json_array_get(json_object_get(answer, "aliases"), 0), "id"), "prod");
+    assert_string_equal(text_of(json_array_get(json_object_get(answer, "aliases"), 0), "verdict"), "deployable");
+    json_decref(answer);
+    expect(fd, "{\"op\": \"alias.delete\", \"tenant\": \"other\", \"alias\": \"prod\"}", "NOT_FOUND");
+    expect(fd, "{\"op\": \"alias.delete\", \"tenant\": \"acme\", \"alias\": \"prod\"}", NULL);
+    expect(fd, "{\"op\": \"alias.delete\", \"tenant\": \"acme\", \"alias\": \"prod\"}", "NOT_FOUND");
     expect(fd, "{\"op\": \"model.judge\", \"tenant\": \"acme\", \"model\": \"tiny\", \"verdict\": \"blocked\"}", "INVALID");
     expect(fd, "{\"op\": \"usage.list\", \"tenant\": \"acme\"}", NULL);
     expect(fd, "{\"op\": \"usage.list\", \"tenant\": \"acme\", \"hours\": 0}", "INVALID");
     answer = ask(fd, "{\"op\": \"audit.list\"}");
-    assert_int_equal(json_array_size(json_object_get(answer, "entries")), 4);
+    assert_int_equal(json_array_size(json_object_get(answer, "entries")), 7);
     first = json_array_get(json_object_get(answer, "entries"), 0);
+    assert_string_equal(text_of(first, "act"), "alias.delete");
+    assert_string_equal(text_of(first, "subject"), "m1");
+    first = json_array_get(json_object_get(answer, "entries"), 3);
     assert_string_equal(text_of(first, "act"), "model.judge");
     assert_string_equal(text_of(first, "subject"), "m1");
     json_decref(answer);

@@ -33,6 +33,17 @@ static void add_model(const struct rig *of, struct metadata *metadata, const cha
         fail_msg("%s", refusal.text);
 }
 
+static void add_alias(const struct rig *of, struct metadata *metadata, const char *alias, const char *name)
+{
+    struct meta_results results = {0};
+    struct refusal refusal = {{0}};
+    struct meta_model model;
+
+    assert_int_equal(meta_name_resolve(metadata, of->acme, name, &results, &model, &refusal), STATUS_OK);
+    assert_int_equal(meta_alias_set(metadata, of->acme, alias, model.id, NULL, &refusal), STATUS_OK);
+    meta_results_free(&results);
+}
+
 static void fill(const struct rig *of, struct metadata *metadata)
 {
     struct refusal refusal = {{0}};
@@ -43,6 +54,8 @@ static void fill(const struct rig *of, struct metadata *metadata)
     add_model(of, metadata, "yes", "deployable", deployable);
     add_model(of, metadata, "wait", NULL, pending);
     add_model(of, metadata, "no", "blocked", blocked);
+    add_alias(of, metadata, "prod", deployable);
+    add_alias(of, metadata, "soon", pending);
 }
 
 static int begin(void **context)
@@ -75,9 +88,10 @@ static void what_is_listed_may_answer_and_is_ones_own(void **context)
     client_ask(&rig, rig.key, "GET /v1/models", "", &answer);
     assert_int_equal(answer.status, 200);
     assert_string_equal(answer_text(&answer, "object"), "list");
-    assert_int_equal(json_array_size(json_object_get(answer.json, "data")), 2);
+    assert_int_equal(json_array_size(json_object_get(answer.json, "data")), 3);
     assert_string_equal(listed(0), "tiny");
     assert_string_equal(listed(1), deployable);
+    assert_string_equal(listed(2), "prod");
     client_ask(&rig, rig.other_key, "GET /v1/models", "", &answer);
     assert_int_equal(json_array_size(json_object_get(answer.json, "data")), 1);
     assert_string_equal(listed(0), "tiny");
@@ -144,12 +158,27 @@ static void its_owner_alone_deletes_one(void **context)
     remove_it(rig.key, deployable, 404);
 }
 
+static void an_alias_is_a_name_like_another_and_goes_alone(void **context)
+{
+    (void)context;
+    get(rig.key, "prod", 200);
+    assert_string_equal(answer_text(&answer, "id"), "prod");
+    assert_string_equal(answer_text(&answer, "owned_by"), rig.acme);
+    get(rig.key, "soon", 404);
+    get(rig.other_key, "prod", 404);
+    remove_it(rig.other_key, "prod", 404);
+    remove_it(rig.key, "prod", 200);
+    get(rig.key, "prod", 404);
+    get(rig.key, deployable, 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_listed_may_answer_and_is_ones_own, begin, end),
         cmocka_unit_test_setup_teardown(one_is_found_by_its_name, begin, end),
         cmocka_unit_test_setup_teardown(its_owner_alone_deletes_one, begin, end),
+        cmocka_unit_test_setup_teardown(an_alias_is_a_name_like_another_and_goes_alone, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
