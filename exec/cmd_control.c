@@ -25,6 +25,9 @@
     X(server_program, "COMMAND", "what runs as a model server in place of this program: for measurements of the control plane") \
     X(gate, "off", "what was trained may answer without evaluation, which is audited; without this it may not")        \
     X(devices, "N", "equal shares of this machine, for servers and trainers, one each (default: one more than there are bases)") \
+    X(replica_target, "N", "answers under way that one server of a base is meant to have; above 1.2 times that another comes (default 32)") \
+    X(scale_up, "SECONDS", "for which it is more before another comes, for which trainers yield if need be (default 10)")      \
+    X(scale_down, "SECONDS", "for which it is less before one goes (default 300)")                                             \
     X(threads, "N", "of each model server (default: all)")                                                             \
     X(price, "NANO", "1e-9 units an hour of a share (default 0)")                                                      \
     X(master_key, "FILE", "the vault's master key (default DIR/master.key, made with the folder)")                     \
@@ -238,6 +241,18 @@ int cmd_control(int argc, char **argv)
             break;
         case OPTION_threads:
             if (!options_whole(&options, OPTION_threads, value, 1, 1024, &asked.threads))
+                return EXIT_USAGE;
+            break;
+        case OPTION_replica_target:
+            if (!options_whole(&options, OPTION_replica_target, value, 1, 100000, &asked.replica_target))
+                return EXIT_USAGE;
+            break;
+        case OPTION_scale_up:
+            if (!options_whole(&options, OPTION_scale_up, value, 1, 86400, &asked.scale_up_s))
+                return EXIT_USAGE;
+            break;
+        case OPTION_scale_down:
+            if (!options_whole(&options, OPTION_scale_down, value, 1, 86400, &asked.scale_down_s))
                 return EXIT_USAGE;
             break;
         case OPTION_price:

@@ -23,6 +23,9 @@ struct control_asked {
     int64_t devices;      /* 0: one more than there are bases */
     int64_t threads;      /* of each server; 0: all */
     int64_t price_nano_per_hour;
+    int64_t replica_target; /* these three: 0 is the core's own */
+    int64_t scale_up_s;
+    int64_t scale_down_s;
 };
 
 /* The control plane itself: its exit code. Descriptors KEEPER_SOCKET and, with an address, CONTROL_LISTENER are the keeper's. */

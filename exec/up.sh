@@ -2,6 +2,7 @@
 # The platform on this machine, with two tiny bases of its own, for whoever wants to try it: `up` starts it and prints what a client needs,
 # fit for eval, on stdout; `down` stops that one and no other. What is kept lies in build/: bases once, the state until somebody removes it.
 #   exec/up.sh up|down STATE
+# $BERTH_OPTIONS: more of `berth-exec control`'s options.
 set -u
 state=${2:-build/up}
 exec=bin/berth-exec
@@ -32,7 +33,7 @@ start() {
     mkdir -p "$(dirname "$state")"
     : >"$state.out"
     setsid $exec control --state "$state" --listen "127.0.0.1:${BERTH_PORT:-0}" --base tiny=$bases/tiny --base tiny-b=$bases/tiny-b --gate off \
-        </dev/null >"$state.out" 2>>"$state.log" &
+        ${BERTH_OPTIONS:-} </dev/null >"$state.out" 2>>"$state.log" &
     pid=$!
     tries=0
     until url=$(sed -n 's/^listening on //p' "$state.out") && [ -n "$url" ] && serves "$url"; do

@@ -322,6 +322,14 @@ async function interruptions() {
         await until(job, 'requeued');
         notice('0');
     });
+    await goesOn('yields to a serving peak', 'requeued', async (job) => {
+        let peak = true;
+        const ask = async () => { while (peak) for await (const chunk of await babble(openai)) assert.ok(chunk.id); };
+        const asked = Promise.all(Array.from({ length: 24 }, ask));
+        await Promise.race([asked, until(job, 'requeued')]); // whoever asks is served throughout
+        peak = false;
+        await asked;
+    });
     await goesOn('loses its trainer', 'crashed', () => process.kill(processes('trainer').at(-1), 'SIGKILL'));
     await goesOn('loses the control plane', 'requeued', () => process.kill(processes('control').at(-1), 'SIGKILL'));
     await goesOn('loses the vault', 'requeued', () => process.kill(processes('vault').at(-1), 'SIGKILL'));

@@ -94,6 +94,9 @@ struct core_config {
     uint32_t devices;                    /* of this node, alike: GPUs, or shares of the CPU */
     uint64_t device_bytes;               /* usable, of each */
     int64_t price_nano_per_hour;         /* of one */
+    uint32_t replica_target;             /* requests under way that one server is meant to have; 0: 32 */
+    int64_t scale_up_ns;                 /* above 1.2 times that for so long: one more; 0: 10 s */
+    int64_t scale_down_ns;               /* below 0.7 times that for so long: one fewer; 0: 300 s */
     uint32_t jobs_max;                   /* 0: 4096 */
     uint32_t tenants_max;                /* 0: 1024 */
     uint32_t adapters_max;               /* known at once; 0: 65536 */

@@ -11,7 +11,7 @@
 #define PREEMPT_DELAY_NS (30 * NS_PER_S)
 #define SCALE_UP_NS (10 * NS_PER_S)
 #define SCALE_DOWN_NS (300 * NS_PER_S)
-#define TARGET_MILLI 32000u
+#define REPLICA_TARGET 32u
 
 static void fill_jobs(const struct core *core, struct jobs_config *jobs)
 {
@@ -280,10 +280,10 @@ static void tell_scale(struct core *core, uint32_t base)
 {
     struct fleet_event event = host_event(FLEET_EVENT_SCALE);
 
-    event.scale.up_ns = SCALE_UP_NS;
-    event.scale.down_ns = SCALE_DOWN_NS;
+    event.scale.up_ns = core->config.scale_up_ns != 0 ? core->config.scale_up_ns : SCALE_UP_NS;
+    event.scale.down_ns = core->config.scale_down_ns != 0 ? core->config.scale_down_ns : SCALE_DOWN_NS;
     event.scale.bytes = core->config.device_bytes - core->bases[base].bytes;
-    event.scale.target_milli = TARGET_MILLI;
+    event.scale.target_milli = 1000 * (core->config.replica_target != 0 ? core->config.replica_target : REPLICA_TARGET);
     event.scale.up_milli = 1200;
     event.scale.down_milli = 700;
     event.scale.floor = core->bases[base].replicas_floor;
