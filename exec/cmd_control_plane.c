@@ -240,10 +240,18 @@ static enum status notice(void *context, uint32_t devices, uint32_t within_ms)
     return core_notice(control->core, devices, within_ms);
 }
 
+static void tenant_changed(void *context, const char *tenant)
+{
+    const struct control *control = context;
+
+    if (control->driver != NULL)
+        driver_tenant_changed(control->driver, tenant);
+}
+
 static enum status open_doors(struct control *control, struct refusal *refusal)
 {
     const struct admin_config local = {.folder = control->folder.path, .writer = control->writer, .log = stderr,
-                                       .notice = notice, .notice_context = control};
+                                       .notice = notice, .tenant_changed = tenant_changed, .context = control};
     const struct api_config api = {.address = control->asked->address, .listener = CONTROL_LISTENER,
                                    .certificate_file = control->asked->certificate_file, .key_file = control->asked->key_file,
                                    .metadata = control->options, .writer = control->writer, .vault = control->vault,

@@ -40,7 +40,9 @@ struct admin_config {
     FILE *log;
     /* Devices that will be gone, once that is on record; NULL: there are none here. */
     enum status (*notice)(void *context, uint32_t devices, uint32_t within_ms);
-    void *notice_context;
+    /* What it may have has changed, and is on record; NULL: nobody wants to know. */
+    void (*tenant_changed)(void *context, const char *tenant);
+    void *context; /* of both */
 };
 struct admin;
 /* The socket is there when this returns; one of a control plane that was killed is replaced, so only one may be here at a time. */

@@ -16,6 +16,7 @@ struct asked {
     char tenant_id[NAME_BYTES]; /* "": none */
     char subject[NAME_BYTES];   /* what the log names */
     int64_t now_ms;
+    bool tenant_changed;
     bool is_notice;
     uint32_t notice_devices;
     uint32_t notice_within_ms;

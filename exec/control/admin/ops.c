@@ -137,6 +137,7 @@ static enum status tenant_set(struct metadata *metadata, struct asked *asked, st
         if (status == STATUS_OK)
             status = meta_tenant_set(metadata, asked->tenant_id, name, json_string_value(value), refusal);
     }
+    asked->tenant_changed = true;
     return status;
 }
 
@@ -144,6 +145,7 @@ static enum status tenant_move(struct metadata *metadata, struct asked *asked, c
 {
     enum status status = admin_find_tenant(metadata, asked, refusal);
 
+    asked->tenant_changed = true;
     return status == STATUS_OK ? meta_tenant_move(metadata, asked->tenant_id, from, to, refusal) : status;
 }
 
@@ -319,7 +321,7 @@ static enum status give_notice(const struct admin_config *config, const struct a
 {
     if (config->notice == NULL)
         return refuse(refusal, STATUS_NOT_FOUND, "there are no devices here");
-    if (config->notice(config->notice_context, asked->notice_devices, asked->notice_within_ms) != STATUS_OK)
+    if (config->notice(config->context, asked->notice_devices, asked->notice_within_ms) != STATUS_OK)
         return refuse(refusal, STATUS_FULL, "the core has no time for this now; try again");
     return STATUS_OK;
 }
@@ -342,6 +344,8 @@ static json_t *do_request(const struct admin_config *config, uid_t uid, const js
     status = meta_writer_call(config->writer, run_act, &act, &refusal);
     if (status == STATUS_OK && act.asked.is_notice)
         status = give_notice(config, &act.asked, &refusal);
+    if (status == STATUS_OK && act.asked.tenant_changed && config->tenant_changed != NULL)
+        config->tenant_changed(config->context, act.asked.tenant_id);
     fprintf(config->log, "t_ms=%lld admin op=%s subject=%s by=%s status=%s\n", (long long)act.asked.now_ms, act.row->name,
             act.asked.subject, act.asked.actor, code_of(status));
     if (status == STATUS_OK)

@@ -27,7 +27,7 @@ static void fill_jobs(const struct core *core, struct jobs_config *jobs)
                                  .place = place_policy_find("residency"),
                                  .half_life_ns = HALF_LIFE_NS,
                                  .usage_factor_milli = 1000,
-                                 .payback_milli = 1000,
+                                 .payback_milli = 0, /* each process loads its base itself: no job's load is another's */
                                  .preempt_delay_ns = PREEMPT_DELAY_NS,
                                  .victims_max = 16,
                                  .serve_max = core->replicas,

@@ -179,6 +179,7 @@ static void read_letter(struct driver *driver, const struct letter *letter)
     case LETTER_TENANT:
         if (fleet_tenants(driver, letter->tenant, &refusal) != STATUS_OK)
             driver_log(driver, "driver: act=tenant tenant=%s code=unread", letter->tenant);
+        jobs_look(driver);
         break;
     }
 }

@@ -92,6 +92,11 @@ static struct fleet_event job_event(const struct driver *driver, const struct me
     return event;
 }
 
+static bool is_suspended(const struct meta_tenant *tenant)
+{
+    return strcmp(tenant->state, "active") != 0;
+}
+
 /* Its owner may have come since the start. */
 static bool is_told(const struct driver *driver, int64_t tenant)
 {
@@ -108,6 +113,10 @@ void fleet_submit(struct driver *driver, const struct meta_job *job)
 
     if (base_index(driver, job->base) == NONE_INDEX || meta_tenant_get(driver->metadata, job->tenant, &results, &tenant, &unheard) != STATUS_OK)
         return; /* a base that isn't served now: it waits */
+    if (is_suspended(&tenant)) {
+        meta_results_free(&results);
+        return; /* so does its job; the core would refuse it for ever */
+    }
     if (!is_told(driver, tenant.number) && fleet_tenants(driver, job->tenant, &unheard) != STATUS_OK)
         driver_log(driver, "driver: act=tenant tenant=%s code=unread", job->tenant);
     told = is_told(driver, tenant.number) ? take_slot(driver) : NULL; /* of more tenants than the core knows, the latest wait */
@@ -294,8 +303,8 @@ void fleet_tenant(struct driver *driver, const struct meta_tenant *tenant, uint3
     event.tenant.tenant = (uint32_t)tenant->number;
     event.tenant.cohort = cohort;
     event.tenant.weight_milli = (uint32_t)tenant->weight_milli;
-    event.tenant.nominal_milli = tenant->nominal_milli;
-    event.tenant.borrowing_milli = limit_of(tenant->borrowing_milli);
+    event.tenant.nominal_milli = is_suspended(tenant) ? 0 : tenant->nominal_milli;
+    event.tenant.borrowing_milli = is_suspended(tenant) ? 0 : limit_of(tenant->borrowing_milli);
     event.tenant.lending_milli = limit_of(tenant->lending_milli);
     event.tenant.flags = tenant->trusted != 0 ? TENANT_TRUSTED : 0;
     tell(driver, &event);

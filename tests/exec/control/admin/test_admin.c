@@ -26,6 +26,8 @@ struct rig {
     FILE *log;
     char *log_text;
     size_t log_bytes;
+    char changed[8][NAME_BYTES]; /* tenants, as the config's callback heard of them */
+    uint32_t changes;
     pthread_t thread;
     int stop[2];
 };
@@ -37,6 +39,14 @@ static void *serve(void *context)
 
     check(admin_run(rig->admin, rig->stop[0], &refusal) == STATUS_OK);
     return NULL;
+}
+
+static void hear_change(void *context, const char *tenant)
+{
+    struct rig *rig = context;
+
+    if (rig->changes < ARRAY_COUNT(rig->changed))
+        snprintf(rig->changed[rig->changes++], NAME_BYTES, "%s", tenant);
 }
 
 static void rig_begin(struct rig *rig)
@@ -51,7 +61,8 @@ static void rig_begin(struct rig *rig)
     assert_int_equal(meta_open(&options, &rig->metadata, &rig->refusal), STATUS_OK);
     assert_int_equal(meta_writer_start(rig->metadata, 16, &rig->writer, &rig->refusal), STATUS_OK);
     rig->log = open_memstream(&rig->log_text, &rig->log_bytes);
-    config = (struct admin_config){.folder = rig->scratch.path, .writer = rig->writer, .log = rig->log};
+    config = (struct admin_config){.folder = rig->scratch.path, .writer = rig->writer, .log = rig->log,
+                                   .tenant_changed = hear_change, .context = rig};
     assert_int_equal(admin_open(&config, &rig->admin, &rig->refusal), STATUS_OK);
     assert_int_equal(pipe(rig->stop), 0);
     assert_int_equal(pthread_create(&rig->thread, NULL, serve, rig), 0);
@@ -164,6 +175,7 @@ static void tenants_and_keys_are_made_listed_and_revoked(void **state)
     rig_stop(&rig);
     assert_int_equal(meta_key_check(rig.metadata, key, 0, &caller, &rig.refusal), STATUS_OK);
     assert_int_equal(caller.standing, META_KEY_REVOKED);
+    assert_int_equal(rig.changes, 3); /* settings, a suspension and a resumption; what was refused changed nothing */
     /* What was done is in the audit log, what was refused is not, and neither log holds a key or a name. */
     assert_int_equal(meta_audit_list(rig.metadata, NULL, INT64_MAX, 100, &results, &entries, &count, &more, &rig.refusal), STATUS_OK);
     assert_int_equal(count, 6);

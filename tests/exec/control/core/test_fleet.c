@@ -82,6 +82,23 @@ static void a_job_is_placed_beside_the_servers(void **state)
     rig_end(&rig);
 }
 
+/* Each process loads its base itself, so a small job of a large base has nobody's load to wait for. */
+static void a_job_waits_for_no_company(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig.config.devices = 4;
+    for (uint32_t i = 0; i < rig.config.bases_count; i++)
+        rig.bases[i].load_ns = 3600 * NS_PER_S;
+    rig_up(&rig);
+    tell_job(&rig, job_id_make(1, 0));
+    UNTIL(&rig, rig.seen.commands_count == 1);
+    assert_int_equal(rig.seen.commands[0].kind, FLEET_COMMAND_JOB_PLACE);
+    rig_end(&rig);
+}
+
 /* Two control planes later a job that waits is placed where no server stands, and not before all was told. */
 static void a_job_that_waits_takes_no_servers_place(void **state)
 {
@@ -195,6 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_placed_beside_the_servers),
+        cmocka_unit_test(a_job_waits_for_no_company),
         cmocka_unit_test(a_job_that_waits_takes_no_servers_place),
         cmocka_unit_test(servers_leave_devices_that_are_taken_back),
         cmocka_unit_test(a_journal_tells_it_all_again),

@@ -482,6 +482,55 @@ static void result_that_is_refused_for_good_fails_a_job(void **state)
     rig_end(&rig);
 }
 
+static void move_tenant(struct rig *rig, const char *from, const char *to)
+{
+    struct refusal refusal;
+
+    assert_int_equal(meta_tenant_move(rig->metadata, rig->acme, from, to, &refusal), STATUS_OK);
+    driver_tenant_changed(rig->driver, rig->acme);
+}
+
+/* Its jobs wait, and take no quota from others; nothing is refused for ever. */
+static void suspended_tenant_waits(void **state)
+{
+    struct fleet_event event;
+    struct played *validator;
+    struct refusal refusal;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    (void)rig_told(FLEET_EVENT_TENANT);
+    assert_int_equal(meta_tenant_set(rig.metadata, rig.acme, "nominal_milli", "2000", &refusal), STATUS_OK);
+    driver_tenant_changed(rig.driver, rig.acme);
+    assert_int_equal(rig_told(FLEET_EVENT_TENANT).tenant.nominal_milli, 2000);
+    rig_add_file(&rig, "{\"messages\":[]}\n", rig.file);
+    validator = rig_worker(0);
+    played_runs(validator);
+    played_hello(validator);
+    played_report(&rig, validator, true, "{\"issues\":[]}");
+    played_exits(validator, 0);
+    rig_add_job(&rig, rig.file);
+    validator = rig_worker(1);
+    move_tenant(&rig, "active", "suspended");
+    event = rig_told(FLEET_EVENT_TENANT);
+    assert_int_equal(event.tenant.nominal_milli, 0);
+    assert_int_equal(event.tenant.borrowing_milli, 0);
+    played_runs(validator);
+    played_hello(validator);
+    played_report(&rig, validator, true, "{\"issues\":[]}");
+    rig_wait_job(&rig, "queued");
+    played_exits(validator, 0);
+    rig_wait_a_moment();
+    assert_true(rig_told_none(FLEET_EVENT_JOB));
+    move_tenant(&rig, "suspended", "active");
+    event = rig_told(FLEET_EVENT_TENANT);
+    assert_int_equal(event.tenant.nominal_milli, 2000);
+    assert_true(event.tenant.borrowing_milli == QUOTA_UNLIMITED);
+    (void)rig_told(FLEET_EVENT_JOB);
+    rig_end(&rig);
+}
+
 static void restart_finds_what_was_queued(void **state)
 {
     struct rig rig;
@@ -703,6 +752,7 @@ int main(void)
         cmocka_unit_test(notice_makes_a_job_yield),
         cmocka_unit_test(result_that_came_first_counts),
         cmocka_unit_test(result_that_is_refused_for_good_fails_a_job),
+        cmocka_unit_test(suspended_tenant_waits),
         cmocka_unit_test(restart_finds_what_was_queued),
         cmocka_unit_test(restart_loses_a_worker_that_is_gone),
         cmocka_unit_test(restart_keeps_what_a_living_worker_wrote),
