@@ -36,6 +36,8 @@ static void say_core(struct core *core, struct exposition *exposition)
     exposition_sample(exposition, "berth_" #name "_total", "", NULL, (double)counts.name);
     COUNTERS(X)
 #undef X
+    exposition_family(exposition, "berth_tells_lag_seconds", "gauge", "How long the oldest of the records of usage that are not on disk has waited.");
+    exposition_sample(exposition, "berth_tells_lag_seconds", "", NULL, (double)counts.tells_lag_ns * 1e-9);
 }
 
 /* What cannot be read is left out, and said to be: the rest is wanted then most of all. */

@@ -197,6 +197,7 @@ struct core_counts {
     uint32_t requests, waiting, servers, servers_up, trainers, validators, adapters_resident;
     uint32_t devices, devices_leaving; /* of a spot notice, or gone with it */
     uint32_t tells_waiting;            /* records of usage that came and are not on disk */
+    int64_t tells_lag_ns;              /* since the oldest of them came */
     uint64_t routed, refused, rerouted, lost, prompt_tokens, output_tokens, loads;
 };
 struct core_counts core_counts(struct core *core);

@@ -71,6 +71,7 @@ struct call {
 /* One frame of a server's that must be kept. */
 struct tell {
     uint64_t seq;
+    int64_t at_ns;           /* it came */
     bool is_usage;
     int64_t hour;
     int64_t tokens_in;
@@ -253,7 +254,7 @@ void server_found(struct core *core, struct worker_link *worker, const char *pla
 void servers_settle(struct core *core);
 /* Says what it owes, its tells to the writer. */
 void server_turn(struct core *core, struct worker_link *worker);
-void server_tell(struct worker_link *worker, const struct tell *tell);
+void server_tell(struct core *core, struct worker_link *worker, const struct tell *tell);
 /* "tenant model"; false: it is nothing of the kind. */
 bool server_account(struct tell *tell, const char *account, size_t bytes);
 void server_tells_turn(struct core *core, struct worker_link *worker);

@@ -146,6 +146,8 @@ static void count(struct core *core)
         counts.trainers += worker != NULL && worker->launch.kind == CORE_TRAINER && !worker->is_gone;
         counts.validators += worker != NULL && worker->launch.kind == CORE_VALIDATOR && !worker->is_gone;
         counts.tells_waiting += worker != NULL ? worker->tells_count : 0;
+        if (worker != NULL && worker->tells_count > 0)
+            counts.tells_lag_ns = max_i64(counts.tells_lag_ns, core->now_ns - worker->tells[0].at_ns);
     }
     pthread_mutex_lock(&core->lock);
     core->public_counts = counts;

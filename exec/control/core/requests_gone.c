@@ -2,14 +2,14 @@
 #include "control/core/internal.h"
 
 /* Its client has these tokens, and the server can say so no longer. */
-static void bill(const struct request *request, struct worker_link *worker)
+static void bill(struct core *core, const struct request *request, struct worker_link *worker)
 {
     const uint64_t last = worker->tells_count > 0 ? worker->tells[worker->tells_count - 1].seq : 0;
     struct tell tell = {.seq = max_u64(last, wire_state(worker->wire).seq) + 1, .hour = core_wall_ms() / 3600000,
                         .tokens_in = request->prompt_tokens, .tokens_out = request->sent_tokens};
 
     tell.is_usage = server_account(&tell, request->account, strlen(request->account));
-    server_tell(worker, &tell);
+    server_tell(core, worker, &tell);
 }
 
 static void end_lost(struct core *core, struct request *request)
@@ -41,7 +41,7 @@ void requests_server_gone(struct core *core, struct request_list *sent, struct r
     for (struct request *request = sent->first, *next; request != NULL; request = next) {
         next = request->next;
         if (request->sent_tokens > 0 && !request->is_billed)
-            bill(request, worker);
+            bill(core, request, worker);
         if (request->sent_tokens > 0 || request->is_billed)
             end_lost(core, request);
         else

@@ -262,7 +262,7 @@ static void usage(struct core *core, struct worker_link *worker, const struct wi
                         .tokens_out = usage->output_tokens};
 
     tell.is_usage = server_account(&tell, (const char *)usage->account, usage->account_count);
-    server_tell(worker, &tell);
+    server_tell(core, worker, &tell);
     request_used(core, usage->request);
 }
 
@@ -335,7 +335,7 @@ void server_frame(struct core *core, struct worker_link *worker, const struct wi
     if (frame->header.kind == WIRE_USAGE)
         usage(core, worker, &frame->body.usage, frame->header.seq);
     else if (frame->header.seq != 0)
-        server_tell(worker, &(struct tell){.seq = frame->header.seq});
+        server_tell(core, worker, &(struct tell){.seq = frame->header.seq});
     if (server != NULL)
         told(core, server, frame);
 }

@@ -5,14 +5,15 @@
 
 /* --- what they tell -------------------------------------------------------------------------------------------------------------- */
 
-void server_tell(struct worker_link *worker, const struct tell *tell)
+void server_tell(struct core *core, struct worker_link *worker, const struct tell *tell)
 {
     if (worker->tells_count == worker->tells_max) {
         worker->tells_max = max_u32(TELLS_MAX, 2 * worker->tells_max);
         worker->tells = realloc(worker->tells, worker->tells_max * sizeof(*tell));
         check(worker->tells != NULL);
     }
-    worker->tells[worker->tells_count++] = *tell;
+    worker->tells[worker->tells_count] = *tell;
+    worker->tells[worker->tells_count++].at_ns = core->now_ns;
 }
 
 bool server_account(struct tell *tell, const char *account, size_t bytes)

@@ -21,6 +21,44 @@ static void usage_is_on_disk_before_the_server_may_forget_it(void **state)
     rig_end(&rig);
 }
 
+static enum status wait_for(struct metadata *metadata, void *context, struct refusal *refusal)
+{
+    (void)metadata, (void)refusal;
+    pthread_mutex_lock(context);
+    pthread_mutex_unlock(context);
+    return STATUS_OK;
+}
+
+static void let_be(void *context, enum status status, const struct refusal *refusal)
+{
+    (void)context, (void)status, (void)refusal;
+}
+
+/* A disk that is slow is seen before clients feel it. */
+static void what_is_not_on_disk_yet_is_counted_and_timed(void **state)
+{
+    pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
+    struct answer answer = {0};
+    struct actor *server;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_up(&rig);
+    OK(&rig, rig_ask(&rig, 1, NULL, 10, &answer));
+    UNTIL(&rig, (server = rig_has(&rig, answer.request)) != NULL);
+    UNTIL(&rig, core_counts(rig.core).tells_waiting == 0);
+    pthread_mutex_lock(&disk);
+    OK(&rig, meta_writer_submit(rig.writer, wait_for, let_be, &disk, &rig.refusal));
+    assert_true(actor_tokens(server, answer.request, 4));
+    actor_done(server, answer.request, CORE_END_STOP);
+    UNTIL(&rig, core_counts(rig.core).tells_waiting > 0 && core_counts(rig.core).tells_lag_ns > 0);
+    pthread_mutex_unlock(&disk);
+    UNTIL(&rig, core_counts(rig.core).tells_waiting == 0);
+    assert_int_equal(core_counts(rig.core).tells_lag_ns, 0);
+    rig_end(&rig);
+}
+
 /* Records of nobody's hold nothing up. */
 static void a_record_without_an_account_is_passed_over(void **state)
 {
@@ -89,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(usage_is_on_disk_before_the_server_may_forget_it),
+        cmocka_unit_test(what_is_not_on_disk_yet_is_counted_and_timed),
         cmocka_unit_test(a_record_without_an_account_is_passed_over),
         cmocka_unit_test(no_record_is_lost_or_doubled_by_control_planes_that_go),
     };
