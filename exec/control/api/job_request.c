@@ -8,6 +8,20 @@
 #define METADATA_VALUE_MAX 512
 #define SEED_MAX 2147483647
 #define RANK_MAX 256
+#define NAME_SHOWN_MAX 64
+
+/* A key of the request's that can be said back: it has a bound, and is no text that somebody pasted there. */
+static bool is_name(const char *key)
+{
+    const size_t length = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
+
+    return length > 0 && length <= NAME_SHOWN_MAX && key[length] == '\0';
+}
+
+static const char *shown(const char *key)
+{
+    return is_name(key) ? key : "(no name)";
+}
 
 /* --- numbers ---------------------------------------------------------------------------------------------------------------- */
 
@@ -103,8 +117,8 @@ static bool read_hyperparameter(const char *name, const json_t *value, struct jo
             return read_knob(&knobs[i], value, settings, fault);
     if (strcmp(name, "early_stopping") == 0)
         return read_early_stopping(value, settings, fault);
-    fault_set(fault, 400, "unknown_parameter", "hyperparameters", "hyperparameters has a key that is not known here; known are n_epochs (or "
-              "epochs), batch_size, learning_rate_multiplier, learning_rate, rank, alpha, beta and early_stopping");
+    fault_set(fault, 400, "unknown_parameter", "hyperparameters", "hyperparameters.%s is not known here; known are n_epochs (or epochs), "
+              "batch_size, learning_rate_multiplier, learning_rate, rank, alpha, beta and early_stopping", shown(name));
     return false;
 }
 
@@ -161,12 +175,14 @@ static bool read_method(const json_t *method, struct job_settings *settings, con
         if (strcmp(key, "type") == 0 || json_is_null(value))
             continue;
         if (strcmp(key, type) != 0 || !json_is_object(value)) {
-            fault_set(fault, 400, "unknown_parameter", "method", "method has type and, under the type's name, its hyperparameters; nothing else");
+            fault_set(fault, 400, "unknown_parameter", "method", "method.%s is not known here, or no object: method has type and, under the "
+                      "type's name, its hyperparameters", shown(key));
             return false;
         }
         json_object_foreach(value, inner, part) {
             if (strcmp(inner, "hyperparameters") != 0) {
-                fault_set(fault, 400, "unknown_parameter", "method", "method.%s has hyperparameters and nothing else", type);
+                fault_set(fault, 400, "unknown_parameter", "method", "method.%s.%s is not known here; it has hyperparameters and nothing else", type,
+                          shown(inner));
                 return false;
             }
             *ret_values = part;
@@ -314,8 +330,8 @@ static bool check_keys(const json_t *body, struct fault *fault)
         for (size_t i = 0; i < ARRAY_COUNT(known) && !found; i++)
             found = strcmp(key, known[i]) == 0;
         if (!found) {
-            fault_set(fault, 400, "unknown_parameter", NULL, "the request has a field that is not known here; known are model, training_file, "
-                      "validation_file, suffix, seed, method, hyperparameters, metadata, dry_run and integrations");
+            fault_set(fault, 400, "unknown_parameter", is_name(key) ? key : NULL, "%s is not known here; known are model, training_file, "
+                      "validation_file, suffix, seed, method, hyperparameters, metadata, dry_run and integrations", shown(key));
             return false;
         }
     }

@@ -134,7 +134,7 @@ static void test_what_is_not_known_or_out_of_range_is_refused_by_name(void **sta
         const char *more;
         const char *param;
     } bad[] = {
-        {"\"modell\": 1", NULL},
+        {"\"modell\": 1", "modell"},
         {"\"model\": \"foreign-7b\"", "model"},
         {"\"model\": \"ft:tiny:other::x\"", "model"},
         {"\"training_file\": \"file-none\"", "training_file"},
@@ -178,6 +178,28 @@ static void test_what_is_not_known_or_out_of_range_is_refused_by_name(void **sta
     post(rig.key, PATH, "", "{\"training_file\": \"@\"}");
     assert_int_equal(answer.status, 400);
     assert_string_equal(answer_error(&answer, "param"), "model");
+}
+
+/* Whoever has many keys must see which one is meant; one that is no name is not said again. */
+static void test_a_key_that_is_not_known_is_named(void **state)
+{
+    char longest[81] = {0};
+    char body[256];
+
+    (void)state;
+    post(rig.key, PATH, "", "{\"model\": \"tiny\", \"training_file\": \"@\", \"hyperparameters\": {\"warmup_ratio\": 1}}");
+    assert_non_null(strstr(answer_error(&answer, "message"), "hyperparameters.warmup_ratio "));
+    post(rig.key, PATH, "", "{\"model\": \"tiny\", \"training_file\": \"@\", \"n-epochs\": 1}");
+    assert_non_null(strstr(answer_error(&answer, "message"), "n-epochs "));
+    post(rig.key, PATH, "", "{\"model\": \"tiny\", \"training_file\": \"@\", \"na\u00efve\": 1}");
+    assert_int_equal(answer.status, 400);
+    assert_string_equal(answer_error(&answer, "param"), "");
+    memset(longest, 'k', sizeof(longest) - 1);
+    snprintf(body, sizeof(body), "{\"model\": \"tiny\", \"training_file\": \"@\", \"%s\": 1}", longest);
+    post(rig.key, PATH, "", body);
+    assert_int_equal(answer.status, 400);
+    assert_string_equal(answer_error(&answer, "param"), "");
+    assert_null(strstr(answer.body, longest));
 }
 
 static void test_a_request_that_comes_again_is_one_job(void **state)
@@ -373,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_a_job_is_shown_whole),
         cmocka_unit_test(test_what_was_asked_is_kept),
         cmocka_unit_test(test_what_is_not_known_or_out_of_range_is_refused_by_name),
+        cmocka_unit_test(test_a_key_that_is_not_known_is_named),
         cmocka_unit_test(test_a_request_that_comes_again_is_one_job),
         cmocka_unit_test(test_lists_have_pages_and_filters),
         cmocka_unit_test(test_events_tell_what_happened),
