@@ -6,6 +6,7 @@
 #define METADATA_PAIRS_MAX 16
 #define METADATA_KEY_MAX 64 /* characters, as those below */
 #define METADATA_VALUE_MAX 512
+#define SUFFIX_MAX 64
 #define SEED_MAX 2147483647
 #define RANK_MAX 256
 #define NAME_SHOWN_MAX 64
@@ -239,12 +240,22 @@ static bool read_metadata(const json_t *metadata, struct job_request *request, s
     return good;
 }
 
-static bool suffix_is_fine(const char *suffix)
+/* As it stands in the model's name: small letters and digits, '-' for what is between them. */
+static void to_slug(const char *text, char ret_slug[JOB_SUFFIX_BYTES])
 {
-    const size_t length = strlen(suffix);
+    size_t length = 0;
 
-    return length > 0 && length < JOB_SUFFIX_BYTES && strspn(suffix, "abcdefghijklmnopqrstuvwxyz0123456789-") == length && suffix[0] != '-' &&
-           suffix[length - 1] != '-';
+    for (; *text != '\0' && length < JOB_SUFFIX_BYTES - 1; text++) {
+        const char c = *text >= 'A' && *text <= 'Z' ? (char)(*text + 'a' - 'A') : *text;
+
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+            ret_slug[length++] = c;
+        else if (length > 0 && ret_slug[length - 1] != '-')
+            ret_slug[length++] = '-';
+    }
+    while (length > 0 && ret_slug[length - 1] == '-')
+        length--;
+    ret_slug[length] = '\0';
 }
 
 static bool read_suffix(const json_t *suffix, struct job_settings *settings, struct fault *fault)
@@ -253,13 +264,13 @@ static bool read_suffix(const json_t *suffix, struct job_settings *settings, str
 
     if (suffix == NULL || json_is_null(suffix) || (text != NULL && text[0] == '\0'))
         return true;
-    if (text == NULL || !suffix_is_fine(text)) {
-        fault_set(fault, 400, NULL, "suffix", "suffix stands in the model's name: 1 to %d of a-z, 0-9 and '-', not at its ends",
-                  JOB_SUFFIX_BYTES - 1);
-        return false;
-    }
-    memcpy(settings->suffix, text, strlen(text) + 1);
-    return true;
+    if (text != NULL && characters(text) <= SUFFIX_MAX)
+        to_slug(text, settings->suffix);
+    if (settings->suffix[0] != '\0')
+        return true;
+    fault_set(fault, 400, NULL, "suffix", "suffix must be a text of at most %d characters, a letter or digit among them: it stands in the model's name",
+              SUFFIX_MAX);
+    return false;
 }
 
 /* Where none is given one is drawn, so that the job can be done again as it was. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "control/driver/internal.h"
+#include "engine/train/run/choose.h"
 #include "link/fault.h"
 
 #define EXAMPLES_MIN 10
@@ -93,7 +94,7 @@ static int64_t rank_auto(struct driver *driver, const struct meta_job *job)
 }
 
 /* Numbers where the rules chose. */
-static void settle(struct job_settings *settings, const json_t *metrics, int64_t rank_auto)
+static void settle(struct job_settings *settings, const json_t *metrics, int64_t rank_auto, bool is_continued)
 {
     if (settings->epochs == 0)
         settings->epochs = (int64_t)json_integer_value(json_object_get(metrics, "epochs"));
@@ -103,6 +104,12 @@ static void settle(struct job_settings *settings, const json_t *metrics, int64_t
         settings->rank = rank_auto;
     if (!(settings->rate_multiplier > 0))
         settings->rate_multiplier = 1;
+    if (!(settings->rate > 0))
+        settings->rate = settings->preferences ? RUN_RATE_DPO : RUN_RATE;
+    if (settings->preferences && !(settings->beta > 0))
+        settings->beta = RUN_BETA;
+    if (!(settings->alpha > 0) && !is_continued) /* a parent's is what it was taught with */
+        settings->alpha = 2 * (double)settings->rank;
 }
 
 /* Tokens and steps are exact; time, and so the price, is size.c's guess. Money as digits, for 2^53 is no bound of it. */
@@ -138,7 +145,7 @@ static bool size_job(struct driver *driver, const struct meta_job *job, int64_t 
 
     if (base == NONE_INDEX || tokens < 0 || job_settings_read(job->settings, &settings, &refusal) != STATUS_OK)
         return false;
-    settle(&settings, metrics, rank_auto(driver, job));
+    settle(&settings, metrics, rank_auto(driver, job), job->parent != NULL);
     if (job_need(driver, base, tokens, settings.rank, &need, &refusal) != STATUS_OK)
         return false;
     *ret_estimate = estimate_json(driver, &need, tokens, metrics);

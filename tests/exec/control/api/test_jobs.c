@@ -128,6 +128,14 @@ static void test_what_was_asked_is_kept(void **state)
     assert_int_equal(json_integer_value(json_object_get(json_object_get(at("hyperparameters"), "early_stopping"), "patience")), 2);
 }
 
+static void test_a_suffix_is_made_fit_for_a_name(void **state)
+{
+    (void)state;
+    post(rig.key, PATH, "", "{\"model\": \"tiny\", \"training_file\": \"@\", \"suffix\": \"My  Model (v2)!\"}");
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer_text(&answer, "user_provided_suffix"), "my-model-v2");
+}
+
 static void test_what_is_not_known_or_out_of_range_is_refused_by_name(void **state)
 {
     static const struct {
@@ -140,7 +148,9 @@ static void test_what_is_not_known_or_out_of_range_is_refused_by_name(void **sta
         {"\"training_file\": \"file-none\"", "training_file"},
         {"\"validation_file\": \"file-none\"", "validation_file"},
         {"\"validation_file\": 3", "validation_file"},
-        {"\"suffix\": \"My Model\"", "suffix"},
+        {"\"suffix\": \"?!\"", "suffix"},
+        {"\"suffix\": 7", "suffix"},
+        {"\"suffix\": \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"", "suffix"},
         {"\"seed\": -1", "seed"},
         {"\"seed\": 2147483648", "seed"},
         {"\"integrations\": [{\"type\": \"wandb\", \"wandb\": {\"project\": \"x\"}}]", "integrations"},
@@ -394,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_is_shown_whole),
         cmocka_unit_test(test_what_was_asked_is_kept),
+        cmocka_unit_test(test_a_suffix_is_made_fit_for_a_name),
         cmocka_unit_test(test_what_is_not_known_or_out_of_range_is_refused_by_name),
         cmocka_unit_test(test_a_key_that_is_not_known_is_named),
         cmocka_unit_test(test_a_request_that_comes_again_is_one_job),

@@ -85,6 +85,8 @@ static void job_succeeds(void **state)
     job = rig_job(&rig);
     assert_true(job.size_ns > 0 && job.gpu_bytes > 0);
     assert_non_null(strstr(job.settings, "\"epochs\":5"));
+    assert_non_null(strstr(job.settings, "\"alpha\":32.0"));
+    assert_non_null(strstr(job.settings, "\"rate\":0.0001"));
     played_progress(trainer, 1, 10);
     played_state(&rig, trainer, 5);
     event = rig_told(FLEET_EVENT_JOB_CHECKPOINTED);
