@@ -443,7 +443,7 @@ if BERTH_OPTIONS="--replica-target 4 --scale-up 1 --scale-down 1" exec/up.sh up 
     passes "up: make down ends it" exec/up.sh down "$state"
     kill -0 $bystander 2>/dev/null && ! curl -fsS --max-time 2 "${BASE_URL%/v1}/healthz" >/dev/null 2>&1 && ok "up: and it alone" || not_ok "up: and it alone"
     kill $bystander
-    grep -rqF -e "matey" -e "$API_KEY" "$state" "$state.log" && not_ok "up: words and keys lie sealed" || ok "up: words and keys lie sealed"
+    grep -rqaF -e hush -e matey -e "says moo" -e "$API_KEY" -e "$other" "$state" "$state.log" && not_ok "up: words and keys lie sealed" || ok "up: words and keys lie sealed"
 else
     not_ok "up: the platform starts" "$(tail -n 3 "$work/err")"
 fi

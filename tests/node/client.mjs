@@ -298,6 +298,53 @@ async function cutStreams() {
     });
 }
 
+// What a tenant says, wherever it can say something. tests/main_paths.sh looks again when all has stopped.
+async function secrets() {
+    const { openai } = tenants[0];
+    const found = (word) => execFileSync('sh', ['-c', 'grep -rlaF -e "$1" "$2" "$3" || true', 'sh', word, state, log]).toString();
+    const pair = (user, assistant) => JSON.stringify({ messages: [{ role: 'system', content: 'hush-system' }, { role: 'user', content: user },
+        { role: 'assistant', content: assistant }] });
+    const upload = async (name, text) => {
+        const sent = await openai.files.create({ file: await toFile(Buffer.from(text), name), purpose: 'fine-tune' });
+        return openai.files.waitForProcessing(sent.id, { pollInterval: 50 });
+    };
+    const ask = (more) => openai.chat.completions.create({ model: 'tiny', max_tokens: 4, user: 'hush-user', stop: ['hush-stop'],
+        messages: [{ role: 'user', content: 'hush-prompt' }], ...more });
+    await check('what is secret is told to its owner', async () => {
+        const file = await upload('hush-name.jsonl', names.map((name) => pair(`hush-question ${name}`, `hush-answer ${name}`)).join('\n'));
+        const held = await upload('hush-held.jsonl', pair('hush-validation', 'hush-valid'));
+        const broken = await upload('hush-broken.jsonl', '{"messages": [{"role": "hush-role", "content": "hush-content"}], "hush-field": 1}\n');
+        assert.equal(broken.status, 'error');
+        const create = (training_file, more = {}) => openai.fineTuning.jobs.create({ model: 'tiny', training_file, suffix: 'loud',
+            metadata: { 'hush-key': 'hush-value' }, hyperparameters: { n_epochs: 1, batch_size: 4 }, ...more },
+            { headers: { 'Idempotency-Key': `hush-once-${training_file}` } });
+        const job = await ended(openai, (await create(file.id, { validation_file: held.id })).id);
+        assert.equal(job.status, 'succeeded', JSON.stringify(job.error));
+        assert.deepEqual(job.metadata, { 'hush-key': 'hush-value' });
+        assert.equal((await openai.files.retrieve(file.id)).filename, 'hush-name.jsonl');
+        const report = await fetch(`${baseURL}/files/${broken.id}/report`, { headers: { Authorization: `Bearer ${key}` } });
+        assert.match(await report.text(), /hush-/);
+        await fails(() => create(broken.id), 400, 'invalid_file');
+        for (const model of ['tiny', job.fine_tuned_model]) {
+            await ask({ model });
+            for await (const chunk of await ask({ model, stream: true })) assert.ok(chunk.id);
+        }
+        await openai.completions.create({ model: 'tiny', prompt: 'hush-prompt', max_tokens: 2 });
+        await fails(() => ask({ model: 'hush-model' }), 404);
+        await fails(() => ask({ 'hush-parameter': 'hush-value' }), 400);
+        await fails(() => openai.models.retrieve('hush-model'), 404);
+        await fails(() => openai.files.retrieve('hush-file'), 404);
+        await fails(() => openai.fineTuning.jobs.retrieve('hush-job'), 404);
+        await fails(() => client('sk-berth-hush-key').models.list(), 401);
+        await fetch(`${baseURL}/hush-path?hush-query=hush`, { headers: { 'User-Agent': 'hush-agent', Authorization: 'Bearer hush' } });
+        await fetch(`${baseURL}/chat/completions`, { method: 'POST', body: '{"hush-json', headers: { Authorization: `Bearer ${key}` } });
+    });
+    await check('and lies nowhere in the clear while the platform runs', async () => {
+        for (const word of ['hush', Buffer.from('hush-').toString('hex'), 'matey', 'says moo', key, otherKey]) assert.equal(found(word), '', word);
+        for (const word of ['loud', 'ftjob-']) assert.notEqual(found(word), '', word); // what is public is seen
+    });
+}
+
 async function interruptions() {
     const [{ openai, sent }] = tenants;
     const notice = (devices) => execFileSync('bin/berth-exec', ['node', 'notice', '--devices', devices, '--within', '2', '--state', state]);
@@ -352,6 +399,7 @@ if (tenants.every((tenant) => tenant.model)) {
     await strangers();
     await retries();
     await cutStreams();
+    await secrets();
     await interruptions();
     await deletions();
 }
