@@ -14,6 +14,9 @@
 #define MAX_TOKENS_MAX (1 << 22)
 /* Stands for 0, which keeps the likeliest token: the sampler takes what is above 0. */
 #define TOP_P_LEAST 1e-6
+/* Of min_p and of repetition_penalty, whose own bounds are open: below 1, above 0. */
+#define MIN_P_MOST 0.999
+#define REPETITION_LEAST 0.01
 
 struct reading {
     const json_t *body;
@@ -71,6 +74,21 @@ static bool keep_number(const struct reading *to, const char *key, const json_t 
         return keep(to, key, json_real(strcmp(key, "top_p") == 0 && number < TOP_P_LEAST ? TOP_P_LEAST : number));
     fault_set(to->fault, 400, NULL, key, "%s: a number from %g to %g", key, least, most);
     return false;
+}
+
+static bool keep_flag(const struct reading *to, const char *key, const json_t *value)
+{
+    bool ignored;
+
+    return read_flag(to, key, value, &ignored) && keep(to, key, json_copy((json_t *)(uintptr_t)value));
+}
+
+/* -1 is how clients say all; here it is 0. */
+static bool keep_top_k(const struct reading *to, const char *key, const json_t *value)
+{
+    int64_t count = 0;
+
+    return read_whole(to, key, value, -1, TOKENIZER_IDS_MAX, &count) && keep(to, key, json_integer(count < 0 ? 0 : count));
 }
 
 static bool is_text(const json_t *value)
@@ -414,6 +432,10 @@ static bool pass_text_modality(const struct reading *to, const char *key, const 
     X(max_completion_tokens, 1, 0, read_max_tokens(to, key, value))                                 \
     X(temperature, 1, 1, keep_number(to, key, value, 0, 2))                                         \
     X(top_p, 1, 1, keep_number(to, key, value, 0, 1))                                               \
+    X(top_k, 1, 1, keep_top_k(to, key, value))                                                      \
+    X(min_p, 1, 1, keep_number(to, key, value, 0, MIN_P_MOST))                                      \
+    X(repetition_penalty, 1, 1, keep_number(to, key, value, REPETITION_LEAST, 10))                  \
+    X(ignore_eos, 1, 1, keep_flag(to, key, value))                                                  \
     X(presence_penalty, 1, 1, keep_number(to, key, value, -2, 2))                                   \
     X(frequency_penalty, 1, 1, keep_number(to, key, value, -2, 2))                                  \
     X(logit_bias, 1, 1, read_bias(to, key, value))                                                  \

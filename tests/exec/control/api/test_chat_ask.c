@@ -61,6 +61,27 @@ static void what_is_asked_becomes_settings(void **context)
     free(settings);
 }
 
+static void what_servers_of_many_adapters_take_beside_openais_is_taken(void **context)
+{
+    char *settings;
+
+    (void)context;
+    assert_true(reads(true, "{" CHAT ",\"seed\":1,\"top_k\":40,\"min_p\":0.5,\"repetition_penalty\":1.5,\"ignore_eos\":true}"));
+    settings = chat_ask_settings(&ask, 0);
+    assert_string_equal(settings, "{\"temperature\":1.0,\"top_k\":40,\"min_p\":0.5,\"repetition_penalty\":1.5,\"ignore_eos\":true,\"seed\":1}");
+    free(settings);
+    assert_true(reads(false, "{" TEXT ",\"top_k\":-1,\"min_p\":0,\"repetition_penalty\":10,\"ignore_eos\":false}"));
+    assert_int_equal(json_integer_value(json_object_get(ask.settings, "top_k")), 0);
+    refuses(true, "{" CHAT ",\"top_k\":-2}", "top_k");
+    refuses(true, "{" CHAT ",\"top_k\":1.5}", "top_k");
+    refuses(true, "{" CHAT ",\"top_k\":99999999999}", "top_k");
+    refuses(true, "{" CHAT ",\"min_p\":1}", "min_p");
+    refuses(true, "{" CHAT ",\"min_p\":-0.1}", "min_p");
+    refuses(true, "{" CHAT ",\"repetition_penalty\":0}", "repetition_penalty");
+    refuses(false, "{" TEXT ",\"repetition_penalty\":10.1}", "repetition_penalty");
+    refuses(false, "{" TEXT ",\"ignore_eos\":1}", "ignore_eos");
+}
+
 static void without_a_seed_each_request_has_its_own_and_the_defaults_are_openais(void **context)
 {
     int64_t seed;
@@ -165,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_is_asked_becomes_settings, end),
+        cmocka_unit_test_teardown(what_servers_of_many_adapters_take_beside_openais_is_taken, end),
         cmocka_unit_test_teardown(without_a_seed_each_request_has_its_own_and_the_defaults_are_openais, end),
         cmocka_unit_test_teardown(what_clients_send_and_what_changes_nothing_is_passed_over, end),
         cmocka_unit_test_teardown(what_is_not_known_or_out_of_range_is_refused_by_name, end),
