@@ -34,6 +34,8 @@ void emu_count(bool on);
 const char *emu_counts(void);
 /* Whether the driver has its calls for memory that processes share, and which GPU this is. */
 void emu_sharing(bool there, unsigned char gpu);
+/* Pieces of device memory in which something is as cudaMalloc gave it. */
+unsigned emu_fresh(void);
 #ifdef __cplusplus
 }
 #endif

@@ -331,6 +331,25 @@ cudaError_t cudaMalloc(void **ret_memory, size_t bytes)
     return cudaSuccess;
 }
 
+extern "C" unsigned emu_fresh()
+{
+    unsigned count = 0;
+
+    device_open();
+    for (auto &[at, bytes] : r.pieces) {
+        const char *piece = r.arena + at;
+        size_t whole = bytes < FRESH_BYTES ? bytes : FRESH_BYTES, i = 0;
+        char fresh[16];
+
+        memset(fresh, 0xff, sizeof(fresh));
+        while (i + sizeof(fresh) <= whole && memcmp(piece + i, fresh, sizeof(fresh)) != 0)
+            i += sizeof(fresh);
+        count += i + sizeof(fresh) <= whole;
+    }
+    device_close();
+    return count;
+}
+
 static void drain()
 {
     for (emu_stream *stream : r.streams)

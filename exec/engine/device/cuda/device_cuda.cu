@@ -119,7 +119,6 @@ static struct dev *cuda_open(const struct dev_config *config, char *ret_error, s
     check(dev->graph != NULL);
     if (!cuda_scratch_reserve(dev)) {
         snprintf(ret_error, error_bytes, "no room on the GPU for the scratch of %d rows", (int)config->rows_max);
-        (void)cudaGetLastError();
         cuda_close(dev);
         return NULL;
     }
@@ -171,11 +170,7 @@ static const struct train_ops *cuda_train_ops(const struct dev *dev)
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 static void *cuda_reserve(struct dev *dev, size_t bytes)
 {
-    if (!cuda_memory_take(&dev->reserved, bytes > 0 ? bytes : 1))
-        return NULL;
-    MUST(cudaMemsetAsync(dev->reserved->data, 0, bytes, dev->lane[LANE_COMPUTE]));
-    MUST(cudaStreamSynchronize(dev->lane[LANE_COMPUTE]));
-    return dev->reserved->data;
+    return cuda_memory_take(dev, &dev->reserved, bytes > 0 ? bytes : 1) ? dev->reserved->data : NULL;
 }
 
 static void cuda_release(struct dev *dev, void *memory)

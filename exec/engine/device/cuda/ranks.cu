@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/device/cuda/weights.h"
+
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 
@@ -85,7 +87,9 @@ bool cuda_ranks_join(struct dev *dev, char *ret_error, size_t error_bytes)
     }
     ranks->part = (int64_t)config->rows_max * config->dims.hidden;
     joined = nccl.join(&ranks->comm, config->ranks_count, id, config->rank);
-    if (joined == ncclSuccess && cudaMalloc((void **)&ranks->gathered, (size_t)(config->ranks_count * ranks->part) * 4) == cudaSuccess) {
+    if (joined == ncclSuccess)
+        ranks->gathered = (float *)cuda_memory_clear(dev, (size_t)(config->ranks_count * ranks->part) * 4);
+    if (ranks->gathered != NULL) {
         dev->ranks = ranks;
         return true;
     }

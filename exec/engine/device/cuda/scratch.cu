@@ -1,5 +1,7 @@
 #include "engine/device/cuda/scratch.h"
 
+#include "engine/device/cuda/weights.h"
+
 /* Of a device that trains, behind those of all. */
 #define BACK_PIECES 5
 
@@ -60,7 +62,8 @@ bool cuda_scratch_reserve(struct dev *dev)
     const uint32_t count = pieces_of(dev, pieces);
 
     for (uint32_t i = 0; i < count; i++) {
-        if (cudaMalloc(pieces[i].at, (size_t)(pieces[i].bytes > 0 ? pieces[i].bytes : 1)) != cudaSuccess)
+        *pieces[i].at = cuda_memory_clear(dev, (size_t)(pieces[i].bytes > 0 ? pieces[i].bytes : 1));
+        if (*pieces[i].at == NULL)
             return false;
     }
     return true;

@@ -18,14 +18,25 @@ static void memory_add(struct dev_memory **list, char *data, size_t bytes, bool 
     *list = piece;
 }
 
-bool cuda_memory_take(struct dev_memory **list, size_t bytes)
+void *cuda_memory_clear(struct dev *dev, size_t bytes)
 {
     void *data;
 
     if (cudaMalloc(&data, bytes) != cudaSuccess) {
         (void)cudaGetLastError();
-        return false;
+        return NULL;
     }
+    MUST(cudaMemsetAsync(data, 0, bytes, dev->lane[LANE_COMPUTE]));
+    MUST(cudaStreamSynchronize(dev->lane[LANE_COMPUTE]));
+    return data;
+}
+
+bool cuda_memory_take(struct dev *dev, struct dev_memory **list, size_t bytes)
+{
+    void *data = cuda_memory_clear(dev, bytes);
+
+    if (data == NULL)
+        return false;
     memory_add(list, (char *)data, bytes, false);
     return true;
 }
@@ -44,7 +55,7 @@ void cuda_memory_free(struct dev_memory *list)
 
 /* Weights of one kind lie one behind the other, so that those that share an input and are asked for in turn adjoin.
  * NULL: no room. */
-static void *chunk_take(struct dev_memory **list, size_t bytes)
+static void *chunk_take(struct dev *dev, struct dev_memory **list, size_t bytes)
 {
     struct dev_memory *chunk = *list;
     size_t chunk_bytes = bytes * 16;
@@ -56,7 +67,7 @@ static void *chunk_take(struct dev_memory **list, size_t bytes)
             chunk_bytes = CHUNK_BYTES_LEAST;
         if (chunk_bytes < bytes)
             chunk_bytes = bytes;
-        if (!cuda_memory_take(list, chunk_bytes))
+        if (!cuda_memory_take(dev, list, chunk_bytes))
             return NULL;
         chunk = *list;
     }
@@ -120,12 +131,11 @@ enum status cuda_weight(struct dev *dev, const struct weight *file, struct weigh
     }
     if (file->scales != NULL || (room.is_matrix && is_fast(dev) && file->dtype != DTYPE_BF16))
         return STATUS_INVALID;
-    data = chunk_take(room.is_matrix ? &dev->matrices : &dev->vectors, room.bytes);
+    data = chunk_take(dev, room.is_matrix ? &dev->matrices : &dev->vectors, room.bytes);
     if (file->bias != NULL)
-        bias = chunk_take(&dev->vectors, room.bias_bytes);
+        bias = chunk_take(dev, &dev->vectors, room.bias_bytes);
     if (data == NULL || (file->bias != NULL && bias == NULL))
         return STATUS_FULL;
-    MUST(cudaMemsetAsync(data, 0, room.bytes, stream));
     MUST(cudaMemcpy2DAsync(data, room.pitch, file->data, (size_t)file->stride * size, (size_t)file->in * size, (size_t)file->out,
                            cudaMemcpyHostToDevice, stream));
     if (bias != NULL)

@@ -11,8 +11,10 @@ struct dev_memory {
     bool lent;                  /* of the shared allocation, which goes as a whole */
 };
 
-/* One more piece at the head of a list; false: no room. */
-bool cuda_memory_take(struct dev_memory **list, size_t bytes);
+/* All device memory that a process takes for itself comes from here, zeroed: who had it before may have been another tenant. NULL: no room. */
+void *cuda_memory_clear(struct dev *dev, size_t bytes);
+/* One more piece of it at the head of a list; false: no room. */
+bool cuda_memory_take(struct dev *dev, struct dev_memory **list, size_t bytes);
 void cuda_memory_free(struct dev_memory *list);
 
 /* device.weight(). */

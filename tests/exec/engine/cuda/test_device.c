@@ -151,6 +151,28 @@ static void what_it_cannot_do_is_refused_with_a_reason(void **context)
     device_cuda.close(dev);
 }
 
+/* Who had the GPU before may have been another tenant. */
+static void what_a_device_takes_is_cleared_first(void **context)
+{
+    const struct dev_config training = {.dims = {64, 4, 2, 16, 96, 100, 1}, .mode = MODE_FAST, .deterministic = true, .rows_max = 8,
+                                        .outputs_max = 1, .lora_rank_max = 16, .positions_max = 64, .ranks_count = 1, .trains = true};
+    const uint16_t numbers[8] = {0};
+    const struct weight matrix = {.data = numbers, .dtype = DTYPE_BF16, .out = 2, .in = 4, .stride = 4};
+    struct weight weight;
+    char error[256] = "";
+    struct dev *dev;
+
+    (void)context;
+    emu_set(EMU_FORWARD, EMU_LAZY, 1);
+    dev = device_cuda.open(&training, error, sizeof(error));
+    if (dev == NULL)
+        fail_msg("%s", error);
+    assert_non_null(device_cuda.reserve(dev, 100000));
+    assert_int_equal(device_cuda.weight(dev, &matrix, &weight), STATUS_OK);
+    assert_int_equal(emu_fresh(), 0);
+    device_cuda.close(dev);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +181,7 @@ int main(void)
         cmocka_unit_test(a_graph_recorded_with_one_segment_serves_all_and_nobody),
         cmocka_unit_test(a_device_for_very_long_sequences_attends_as_any),
         cmocka_unit_test(lanes_marks_and_moves_keep_their_order),
+        cmocka_unit_test(what_a_device_takes_is_cleared_first),
         cmocka_unit_test(what_it_cannot_do_is_refused_with_a_reason),
     };
 
