@@ -174,11 +174,15 @@ void rig_begin(struct rig *rig)
 
 static void run_control(const struct rig *rig, int out)
 {
-    char *argv[] = {"control", "--state", (char *)(uintptr_t)rig->state, "--listen", "127.0.0.1:0", NULL};
+    char *argv[6 + ARRAY_COUNT(rig->more)] = {"control", "--state", (char *)(uintptr_t)rig->state, "--listen", "127.0.0.1:0"};
+    int argc = 5;
+
+    for (size_t i = 0; i < ARRAY_COUNT(rig->more) && rig->more[i] != NULL; i++)
+        argv[argc++] = (char *)(uintptr_t)rig->more[i];
 
     dup2(out, STDOUT_FILENO);
     dup2(open(rig->log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
-    _exit(cmd_control(5, argv));
+    _exit(cmd_control(argc, argv));
 }
 
 int rig_stop(struct rig *rig)
@@ -189,6 +193,22 @@ int rig_stop(struct rig *rig)
     assert_int_equal(waitpid(rig->process, &status, 0), rig->process);
     rig->process = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+pid_t rig_process(const struct rig *rig, const char *name)
+{
+    FILE *log = fopen(rig->log, "r");
+    char line[1024];
+    char start[64];
+    pid_t process = 0;
+
+    assert_non_null(log);
+    snprintf(start, sizeof(start), "keeper act=start name=%s ", name);
+    while (fgets(line, sizeof(line), log) != NULL)
+        if (strncmp(line, start, strlen(start)) == 0)
+            process = (pid_t)strtol(strstr(line, "process=") + strlen("process="), NULL, 10);
+    fclose(log);
+    return process;
 }
 
 static void print_end_of_log(const struct rig *rig)
@@ -364,6 +384,23 @@ static void ask(const struct rig *rig, const char *key, const char *line, const 
 void client_ask(const struct rig *rig, const char *key, const char *line, const char *more, struct answer *answer)
 {
     ask(rig, key, line, more, NULL, 0, answer);
+}
+
+int client_begin_post(const struct rig *rig, const char *key, const char *path, const void *body, size_t bytes)
+{
+    const int fd = client_connect(rig);
+    char head[1024];
+
+    snprintf(head, sizeof(head), "POST %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer %s\r\n"
+             "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n", path, key, bytes);
+    client_send(fd, head, strlen(head));
+    client_send(fd, body, bytes);
+    return fd;
+}
+
+void client_post(const struct rig *rig, const char *key, const char *path, const char *body, struct answer *answer)
+{
+    client_read(client_begin_post(rig, key, path, body, strlen(body)), answer);
 }
 
 char *client_body(const char *name, const char *purpose, const void *content, size_t bytes, size_t *ret_bytes)

@@ -14,6 +14,7 @@ struct rig {
     struct scratch scratch;
     char state[512];
     char log[512];
+    const char *more[8];       /* of the command line, up to a NULL; set after rig_begin() */
     pid_t process; /* the keeper; 0: none */
     uint16_t port;
     char acme[NAME_BYTES], other[NAME_BYTES]; /* tenants */
@@ -33,6 +34,8 @@ void rig_end(struct rig *rig);
 void rig_start(struct rig *rig);
 /* SIGTERM, and its exit code. */
 int rig_stop(struct rig *rig);
+/* The last process of this name that the keeper told of; 0: none. */
+pid_t rig_process(const struct rig *rig, const char *name);
 /* From now on: the n-th sync of control plane or vault kills that process; 0: none. */
 void rig_kill_at(uint32_t n);
 bool rig_was_killed(void); /* and no kill comes any more */
@@ -53,6 +56,9 @@ void client_send(int fd, const void *bytes, size_t count); /* a line that is cut
 void client_read(int fd, struct answer *answer);           /* to the end, and closes */
 /* "GET /v1/models"; the answer is what was there before, freed. `more`: headers, each with its end. */
 void client_ask(const struct rig *rig, const char *key, const char *line, const char *more, struct answer *answer);
+/* A POST of JSON, sent; the answer is yet to be read. */
+int client_begin_post(const struct rig *rig, const char *key, const char *path, const void *body, size_t bytes);
+void client_post(const struct rig *rig, const char *key, const char *path, const char *body, struct answer *answer);
 /* Body of an upload: file first, as the official client has it. To free(). */
 char *client_body(const char *name, const char *purpose, const void *content, size_t bytes, size_t *ret_bytes);
 void client_upload(const struct rig *rig, const char *key, const char *more, const char *name, const void *content, size_t bytes,

@@ -28,23 +28,6 @@ static int end(void **context)
     return 0;
 }
 
-/* The last one of this name that the keeper tells of; 0: none. */
-static pid_t process_of(const char *name)
-{
-    FILE *log = fopen(rig.log, "r");
-    char line[1024];
-    char start[64];
-    pid_t process = 0;
-
-    assert_non_null(log);
-    snprintf(start, sizeof(start), "keeper act=start name=%s process=", name);
-    while (fgets(line, sizeof(line), log) != NULL)
-        if (strncmp(line, start, strlen(start)) == 0)
-            process = (pid_t)strtol(line + strlen(start), NULL, 10);
-    fclose(log);
-    return process;
-}
-
 /* Gone, or waiting to be reaped by whoever inherited it. */
 static bool has_ended(pid_t process)
 {
@@ -106,7 +89,7 @@ static void keep_one(char ret_id[NAME_BYTES])
 
 static void await_another(pid_t process)
 {
-    while (process_of("control") == process || process_of("vault") == 0)
+    while (rig_process(&rig, "control") == process || rig_process(&rig, "vault") == 0)
         usleep(2000);
 }
 
@@ -120,8 +103,8 @@ static void it_begins_again_at_the_same_port(const char *killed)
     keep_one(id);
     for (unsigned i = 0; i < 3; i++) {
         client = begin_upload();
-        control = process_of("control");
-        assert_int_equal(kill(process_of(killed), SIGKILL), 0);
+        control = rig_process(&rig, "control");
+        assert_int_equal(kill(rig_process(&rig, killed), SIGKILL), 0);
         client_read(client, &answer);
         assert_true(answer.status == 0 || answer.status >= 500);
         await_another(control);
@@ -153,8 +136,8 @@ static void with_the_keeper_all_ends(void **context)
     rig_start(&rig);
     keep_one(id);
     client = begin_upload();
-    control = process_of("control");
-    vault = process_of("vault");
+    control = rig_process(&rig, "control");
+    vault = rig_process(&rig, "vault");
     rig_reap(&rig);
     client_read(client, &answer);
     assert_int_equal(answer.status, 0);
