@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,82 +19,172 @@
 #include "control/folder.h"
 #include "control/metadata/tenant.h"
 #include "crypto/secret.h"
+#include "wire/frame.h"
 
 #define NOW 1700000000000
 
 /* --- kills ------------------------------------------------------------------------------------------------------------------ */
 
-/* Shared by all processes, which the keeper starts with nothing but arguments: a file beside the state's folder. Syncs to go, and whether
- * it has struck. */
+/* Shared by all processes, which the keeper starts with nothing but arguments, in the folder where it is itself: a file there. */
 struct strike {
-    atomic_int left;
+    struct rig_point point;
+    atomic_bool armed;      /* what precedes the point has happened */
+    atomic_int left;        /* 0: no point any more */
     atomic_bool struck;
+    atomic_int process;     /* that stands still there, since its sandbox has no kill */
 };
 static struct strike *strike;
+static uint32_t own_role;   /* of this process */
+static pid_t own_process;   /* asked before there is a sandbox */
 
-static void count_sync(void)
+static void die(void)
 {
-    if (strike != NULL && atomic_load(&strike->left) > 0 && atomic_fetch_sub(&strike->left, 1) == 1) {
-        atomic_store(&strike->struck, true);
-        kill(getpid(), SIGKILL);
-    }
+    atomic_store(&strike->process, (int)own_process);
+    atomic_store(&strike->struck, true);
+    (void)kill(own_process, SIGKILL);
+    for (;;)
+        (void)poll(NULL, 0, -1);
+}
+
+static void pass(enum rig_moment moment, uint32_t kind)
+{
+    if (strike == NULL || atomic_load(&strike->left) <= 0 || (strike->point.roles & own_role) == 0)
+        return;
+    if (moment == RIG_CAME && strike->point.after == kind)
+        atomic_store(&strike->armed, true);
+    if (strike->point.moment != moment || strike->point.kind != kind || (strike->point.after != 0 && !atomic_load(&strike->armed)))
+        return;
+    if (atomic_fetch_sub(&strike->left, 1) == 1)
+        die();
 }
 
 /* These stand in for the C library's, for SQLite too. */
 int fsync(int fd)
 {
-    count_sync();
-    return (int)syscall(SYS_fsync, fd);
+    int result;
+
+    pass(RIG_SYNC, 0);
+    result = (int)syscall(SYS_fsync, fd);
+    pass(RIG_SYNCED, 0);
+    return result;
 }
 
 int fdatasync(int fd)
 {
-    count_sync();
-    return (int)syscall(SYS_fdatasync, fd);
+    int result;
+
+    pass(RIG_SYNC, 0);
+    result = (int)syscall(SYS_fdatasync, fd);
+    pass(RIG_SYNCED, 0);
+    return result;
 }
 
-static void open_strike(const char *state)
+/* Of a frame's header; 0: none. */
+static uint32_t kind_of(const struct msghdr *message, size_t count)
 {
-    char path[1024];
-    int file;
+    struct wire_header header;
 
-    snprintf(path, sizeof(path), "%s.strike", state);
-    file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return message->msg_iovlen > 0 && message->msg_iov[0].iov_len >= WIRE_HEADER_BYTES && count >= WIRE_HEADER_BYTES &&
+                   wire_header_read(message->msg_iov[0].iov_base, count, &header) == STATUS_OK
+               ? header.kind : 0;
+}
+
+static size_t bytes_of(const struct msghdr *message)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        bytes += message->msg_iov[i].iov_len;
+    return bytes;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    const uint32_t kind = kind_of(message, bytes_of(message));
+    ssize_t count;
+
+    if (kind != 0)
+        pass(RIG_SEND, kind);
+    count = syscall(SYS_sendmsg, fd, message, flags);
+    if (kind != 0 && count >= 0)
+        pass(RIG_SENT, kind);
+    return count;
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    const ssize_t count = syscall(SYS_recvmsg, fd, message, flags);
+    const uint32_t kind = count > 0 ? kind_of(message, (size_t)count) : 0;
+
+    if (kind != 0)
+        pass(RIG_CAME, kind);
+    return count;
+}
+
+static void open_strike(const char *path)
+{
+    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
     check(file >= 0 && ftruncate(file, sizeof(*strike)) == 0);
     strike = mmap(NULL, sizeof(*strike), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     check(strike != MAP_FAILED);
     close(file);
 }
 
+static uint32_t role_of(const char *verb, const char *worker)
+{
+    static const char *const workers[] = {"server", "trainer", "validator"};
+
+    if (strcmp(verb, "vault") == 0)
+        return RIG_VAULT;
+    for (uint32_t i = 0; strcmp(verb, "worker") == 0 && i < ARRAY_COUNT(workers); i++)
+        if (strcmp(worker, workers[i]) == 0)
+            return RIG_SERVER << i;
+    return strcmp(verb, "control") == 0 ? RIG_CONTROL : 0;
+}
+
 /* What the keeper starts is this program again. */
 __attribute__((constructor)) static void become(int argc, char **argv)
 {
-    static char state[512];
-
-    if (argc > 2 && strcmp(argv[1], "worker") == 0)
-        exit(cmd_worker(argc - 1, argv + 1));
-    for (int i = 3; i + 1 < argc; i++) {
-        if (strcmp(argv[i], "--state") == 0)
-            snprintf(state, sizeof(state), "%s", argv[i + 1]);
-        if (strcmp(argv[i], "--keys") == 0)
-            snprintf(state, sizeof(state), "%.*s", (int)(strlen(argv[i + 1]) - strlen("/keys.db")), argv[i + 1]);
-    }
-    if (state[0] == '\0')
+    if (argc < 3 || (own_role = role_of(argv[1], argv[2])) == 0)
         return;
-    open_strike(state);
-    exit(strcmp(argv[1], "vault") == 0 ? cmd_vault(argc - 1, argv + 1) : cmd_control(argc - 1, argv + 1));
+    own_process = getpid();
+    open_strike("strike");
+    switch (own_role) {
+    case RIG_VAULT: exit(cmd_vault(argc - 1, argv + 1));
+    case RIG_CONTROL: exit(cmd_control(argc - 1, argv + 1));
+    default: exit(cmd_worker(argc - 1, argv + 1));
+    }
+}
+
+void rig_kill_there(const struct rig_point *point)
+{
+    atomic_store(&strike->left, 0);
+    strike->point = *point;
+    atomic_store(&strike->armed, false);
+    atomic_store(&strike->struck, false);
+    atomic_store(&strike->process, 0);
+    atomic_store(&strike->left, (int)point->n);
 }
 
 void rig_kill_at(uint32_t n)
 {
-    atomic_store(&strike->struck, false);
-    atomic_store(&strike->left, (int)n);
+    rig_kill_there(&(struct rig_point){.roles = RIG_CONTROL | RIG_VAULT, .moment = RIG_SYNC, .n = n});
+}
+
+bool rig_is_killed(void)
+{
+    const int stands = atomic_load(&strike->struck) ? atomic_exchange(&strike->process, 0) : 0;
+
+    if (stands != 0)
+        (void)kill(stands, SIGKILL);
+    return atomic_load(&strike->struck);
 }
 
 bool rig_was_killed(void)
 {
     atomic_store(&strike->left, 0);
-    return atomic_load(&strike->struck);
+    return rig_is_killed();
 }
 
 /* --- the process ------------------------------------------------------------------------------------------------------------ */
@@ -161,7 +252,7 @@ void rig_begin(struct rig *rig)
     signal(SIGPIPE, SIG_IGN);
     scratch_begin(&rig->scratch);
     snprintf(rig->state, sizeof(rig->state), "%s", scratch_at(&rig->scratch, "state"));
-    open_strike(rig->state);
+    open_strike(scratch_at(&rig->scratch, "strike"));
     rig_kill_at(0);
     snprintf(rig->log, sizeof(rig->log), "%s", scratch_at(&rig->scratch, "log"));
     metadata = open_rows(rig, &folder);
@@ -182,6 +273,8 @@ static void run_control(const struct rig *rig, int out)
 
     dup2(out, STDOUT_FILENO);
     dup2(open(rig->log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
+    if (chdir(rig->scratch.path) != 0)
+        _exit(EXIT_FAILED);
     _exit(cmd_control(argc, argv));
 }
 
@@ -386,21 +479,31 @@ void client_ask(const struct rig *rig, const char *key, const char *line, const 
     ask(rig, key, line, more, NULL, 0, answer);
 }
 
-int client_begin_post(const struct rig *rig, const char *key, const char *path, const void *body, size_t bytes)
+static int begin_post(const struct rig *rig, const char *key, const char *path, const char *more, const void *body, size_t bytes)
 {
     const int fd = client_connect(rig);
     char head[1024];
 
     snprintf(head, sizeof(head), "POST %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer %s\r\n"
-             "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n", path, key, bytes);
+             "Content-Type: application/json\r\nContent-Length: %zu\r\n%s\r\n", path, key, bytes, more);
     client_send(fd, head, strlen(head));
     client_send(fd, body, bytes);
     return fd;
 }
 
+int client_begin_post(const struct rig *rig, const char *key, const char *path, const void *body, size_t bytes)
+{
+    return begin_post(rig, key, path, "", body, bytes);
+}
+
 void client_post(const struct rig *rig, const char *key, const char *path, const char *body, struct answer *answer)
 {
     client_read(client_begin_post(rig, key, path, body, strlen(body)), answer);
+}
+
+void client_post_with(const struct rig *rig, const char *key, const char *path, const char *more, const char *body, struct answer *answer)
+{
+    client_read(begin_post(rig, key, path, more, body, strlen(body)), answer);
 }
 
 char *client_body(const char *name, const char *purpose, const void *content, size_t bytes, size_t *ret_bytes)

@@ -1,5 +1,5 @@
 /* The platform as processes of its own, over a folder with two tenants, and a client that says what it is told. The process can be
- * killed at the n-th sync of the disk, whether its own or its vault's. */
+ * killed at a point: a sync of the disk, a frame that is sent or comes, whichever process it is in. */
 #ifndef TESTS_API_RIG_H
 #define TESTS_API_RIG_H
 
@@ -36,6 +36,21 @@ void rig_start(struct rig *rig);
 int rig_stop(struct rig *rig);
 /* The last process of this name that the keeper told of; 0: none. */
 pid_t rig_process(const struct rig *rig, const char *name);
+enum { RIG_CONTROL = 1, RIG_VAULT = 2, RIG_SERVER = 4, RIG_TRAINER = 8, RIG_VALIDATOR = 16 };
+/* Before and after a sync of the disk, before and after a frame is sent, after one came. */
+enum rig_moment { RIG_SYNC, RIG_SYNCED, RIG_SEND, RIG_SENT, RIG_CAME };
+struct rig_point {
+    const char *name;
+    uint32_t roles;
+    enum rig_moment moment;
+    uint32_t kind;   /* enum wire_kind; 0: of a sync */
+    uint32_t after;  /* counted from when such a frame came to it; 0: at once */
+    uint32_t n;      /* the n-th time */
+};
+/* From now on: the process that comes there is killed. */
+void rig_kill_there(const struct rig_point *point);
+/* It has come there and is dead. */
+bool rig_is_killed(void);
 /* From now on: the n-th sync of control plane or vault kills that process; 0: none. */
 void rig_kill_at(uint32_t n);
 bool rig_was_killed(void); /* and no kill comes any more */
@@ -59,6 +74,7 @@ void client_ask(const struct rig *rig, const char *key, const char *line, const 
 /* A POST of JSON, sent; the answer is yet to be read. */
 int client_begin_post(const struct rig *rig, const char *key, const char *path, const void *body, size_t bytes);
 void client_post(const struct rig *rig, const char *key, const char *path, const char *body, struct answer *answer);
+void client_post_with(const struct rig *rig, const char *key, const char *path, const char *more, const char *body, struct answer *answer);
 /* Body of an upload: file first, as the official client has it. To free(). */
 char *client_body(const char *name, const char *purpose, const void *content, size_t bytes, size_t *ret_bytes);
 void client_upload(const struct rig *rig, const char *key, const char *more, const char *name, const void *content, size_t bytes,

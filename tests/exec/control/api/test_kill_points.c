@@ -1,0 +1,403 @@
+/* kill -9 of each process at named points of a job's life and of answers, over the whole platform: the keeper starts what it must, clients ask
+ * again, and in the end what was acknowledged is there, the job has one result, usage is what clients were given, no file lies in the store that no
+ * row knows, and nobody was answered by another tenant's adapter. */
+#define _DEFAULT_SOURCE /* usleep */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "control/metadata/sql.h"
+#include "exec/processes.h"
+#include "rig.h"
+#include "wire/frame.h"
+
+#define ANSWER_TOKENS 48
+#define CLIENTS 2
+#define WAIT_MS 20000
+
+/* What a client was told of usage. */
+struct told {
+    uint32_t whole;         /* answers that came whole */
+    uint32_t cut;           /* others, that may have been begun */
+    int64_t whole_tokens;
+    int64_t whole_prompts;
+};
+struct client {
+    const char *key;
+    const char *org;
+    const char *letters;    /* what its adapter answers, and no other */
+    char file[NAME_BYTES];
+    char model[256];
+    char expected[512];
+    uint32_t jobs;
+    struct told told;
+};
+
+static struct rig rig;
+static struct answer answer;
+static struct client clients[CLIENTS];
+
+/* Frames are counted from when the clients begin: the first RESULT to come is the job's validator's, the second the trainer's. */
+static const struct rig_point points[] = {
+    {"control: before a job's row is committed", RIG_CONTROL, RIG_SYNC, 0, 0, 1},
+    {"control: after a job's row was committed", RIG_CONTROL, RIG_SYNCED, 0, 0, 1},
+    {"control: after launch, when HELLO comes", RIG_CONTROL, RIG_CAME, WIRE_HELLO, 0, 1},
+    {"control: before START of the validator", RIG_CONTROL, RIG_SEND, WIRE_START, 0, 1},
+    {"control: before START of the trainer", RIG_CONTROL, RIG_SEND, WIRE_START, 0, 2},
+    {"control: after START of the trainer", RIG_CONTROL, RIG_SENT, WIRE_START, 0, 2},
+    {"control: before a place for the next state is told", RIG_CONTROL, RIG_SEND, WIRE_CHECKPOINT_NOW, 0, 1},
+    {"control: CHECKPOINT came", RIG_CONTROL, RIG_CAME, WIRE_CHECKPOINT, 0, 1},
+    {"control: after CHECKPOINT, before the next commit", RIG_CONTROL, RIG_SYNC, 0, WIRE_CHECKPOINT, 1},
+    {"control: after CHECKPOINT's first commit", RIG_CONTROL, RIG_SYNCED, 0, WIRE_CHECKPOINT, 1},
+    {"control: the validator's RESULT came", RIG_CONTROL, RIG_CAME, WIRE_RESULT, 0, 1},
+    {"control: the trainer's RESULT came", RIG_CONTROL, RIG_CAME, WIRE_RESULT, 0, 2},
+    {"control: after RESULT's commit, before the ack", RIG_CONTROL, RIG_SYNCED, 0, WIRE_RESULT, 1},
+    {"trainer: before HELLO", RIG_TRAINER, RIG_SEND, WIRE_HELLO, 0, 1},
+    {"trainer: a state is sealed, before CHECKPOINT", RIG_TRAINER, RIG_SYNCED, 0, 0, 1},
+    {"trainer: before CHECKPOINT", RIG_TRAINER, RIG_SEND, WIRE_CHECKPOINT, 0, 1},
+    {"trainer: after CHECKPOINT", RIG_TRAINER, RIG_SENT, WIRE_CHECKPOINT, 0, 1},
+    {"trainer: before RESULT", RIG_TRAINER, RIG_SEND, WIRE_RESULT, 0, 1},
+    {"trainer: after RESULT", RIG_TRAINER, RIG_SENT, WIRE_RESULT, 0, 1},
+    {"validator: before HELLO", RIG_VALIDATOR, RIG_SEND, WIRE_HELLO, 0, 1},
+    {"validator: START came", RIG_VALIDATOR, RIG_CAME, WIRE_START, 0, 1},
+    {"validator: before RESULT", RIG_VALIDATOR, RIG_SEND, WIRE_RESULT, 0, 1},
+    {"validator: after RESULT", RIG_VALIDATOR, RIG_SENT, WIRE_RESULT, 0, 1},
+    {"vault: before a key is on disk", RIG_VAULT, RIG_SYNC, 0, 0, 1},
+    {"vault: between key_create and its answer", RIG_VAULT, RIG_SYNCED, 0, 0, 2},
+    {"vault: a key of the trainer's", RIG_VAULT, RIG_SYNCED, 0, 0, 5},
+    {"server: before HELLO", RIG_SERVER, RIG_SEND, WIRE_HELLO, 0, 1},
+    {"server: while it loads an adapter", RIG_SERVER, RIG_CAME, WIRE_LOAD, 0, 1},
+    {"server: REQUEST came", RIG_SERVER, RIG_CAME, WIRE_REQUEST, 0, 1},
+    {"server: before the first TOKENS", RIG_SERVER, RIG_SEND, WIRE_TOKENS, 0, 1},
+    {"server: mid-stream", RIG_SERVER, RIG_SENT, WIRE_TOKENS, 0, 9},
+    {"server: before USAGE", RIG_SERVER, RIG_SEND, WIRE_USAGE, 0, 1},
+    {"server: after USAGE, before DONE", RIG_SERVER, RIG_SENT, WIRE_USAGE, 0, 1},
+    {"server: after DONE", RIG_SERVER, RIG_SENT, WIRE_DONE, 0, 1},
+    {"control: after REQUEST, before the first TOKENS", RIG_CONTROL, RIG_SENT, WIRE_REQUEST, 0, 1},
+    {"control: mid-stream", RIG_CONTROL, RIG_CAME, WIRE_TOKENS, 0, 9},
+    {"control: USAGE was taken, before its commit", RIG_CONTROL, RIG_SYNC, 0, WIRE_USAGE, 1},
+    {"control: after USAGE's commit, before the ack", RIG_CONTROL, RIG_SYNCED, 0, WIRE_USAGE, 1},
+};
+
+/* --- clients ------------------------------------------------------------------------------------------------------------------ */
+
+/* Until it is answered by somebody who can: a client asks again. */
+static void get(const struct client *client, const char *line)
+{
+    uint32_t waited_ms = 0;
+
+    do {
+        client_ask(&rig, client->key, line, "", &answer);
+        (void)rig_is_killed();
+        if (answer.status == 200)
+            return;
+        usleep(20000);
+    } while ((waited_ms += 20) < WAIT_MS);
+    fail_msg("%s: %u %s", line, answer.status, answer.text);
+}
+
+static void upload(struct client *client)
+{
+    char lines[4096];
+    int count = 0;
+
+    for (int i = 0; i < 10; i++)
+        count += snprintf(lines + count, sizeof(lines) - (size_t)count, "{\"messages\": [{\"role\": \"user\", \"content\": \"q%d\"}, {\"role\": \"assistant\","
+                          " \"content\": \"%s%d\"}]}\n", i, client->letters, i);
+    client_upload(&rig, client->key, "", "a", lines, (size_t)count, &answer);
+    assert_int_equal(answer.status, 200);
+    snprintf(client->file, sizeof(client->file), "%s", answer_text(&answer, "id"));
+}
+
+/* The same key until it is acknowledged: one job. */
+static void create(struct client *client, char ret_job[NAME_BYTES])
+{
+    char body[512];
+    char once[64];
+    uint32_t waited_ms = 0;
+
+    snprintf(body, sizeof(body), "{\"model\": \"tiny\", \"training_file\": \"%s\", \"seed\": 3, \"hyperparameters\": {\"n_epochs\": 3, \"batch_size\": 5,"
+             " \"learning_rate\": 0.01, \"rank\": 4}}", client->file);
+    snprintf(once, sizeof(once), "Idempotency-Key: %s-%u\r\n", client->org, ++client->jobs);
+    do {
+        client_post_with(&rig, client->key, "/v1/fine_tuning/jobs", once, body, &answer);
+        (void)rig_is_killed();
+        usleep(answer.status == 200 ? 0 : 20000);
+    } while (answer.status != 200 && (waited_ms += 20) < WAIT_MS);
+    if (answer.status != 200)
+        fail_msg("a job: %u %s", answer.status, answer.text);
+    snprintf(ret_job, NAME_BYTES, "%s", answer_text(&answer, "id"));
+}
+
+static void await_job(const struct client *client, const char *job)
+{
+    char line[256];
+    uint32_t waited_ms = 0;
+
+    snprintf(line, sizeof(line), "GET /v1/fine_tuning/jobs/%s", job);
+    do {
+        get(client, line);
+        if (strcmp(answer_text(&answer, "status"), "succeeded") == 0)
+            return;
+        if (strcmp(answer_text(&answer, "status"), "failed") == 0)
+            break;
+        usleep(20000);
+    } while ((waited_ms += 20) < WAIT_MS);
+    fail_msg("the job didn't succeed: %s", answer.text);
+}
+
+static int64_t used(const char *name)
+{
+    return json_integer_value(json_object_get(json_object_get(answer.json, "usage"), name));
+}
+
+static void take_usage(struct client *client)
+{
+    client->told.whole++;
+    client->told.whole_tokens += used("completion_tokens");
+    client->told.whole_prompts += used("prompt_tokens");
+}
+
+static void ask_chat(struct client *client, bool streams)
+{
+    char body[1024];
+
+    snprintf(body, sizeof(body), "{\"model\": \"%s\", \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"max_tokens\": %d, \"temperature\": 0%s}",
+             client->model, ANSWER_TOKENS, streams ? ", \"stream\": true, \"stream_options\": {\"include_usage\": true}" : "");
+    client_post_with(&rig, client->key, "/v1/chat/completions", "", body, &answer);
+    (void)rig_is_killed();
+}
+
+static const char *content_of(const struct answer *of)
+{
+    const json_t *message = json_object_get(json_array_get(json_object_get(of->json, "choices"), 0), "message");
+
+    return json_string_value(json_object_get(message, "content"));
+}
+
+static bool chat(struct client *client)
+{
+    ask_chat(client, false);
+    if (answer.status != 200) {
+        client->told.cut++;
+        return false;
+    }
+    if (client->expected[0] == '\0')
+        snprintf(client->expected, sizeof(client->expected), "%s", content_of(&answer));
+    assert_string_equal(content_of(&answer), client->expected);
+    take_usage(client);
+    return true;
+}
+
+/* What came of a stream is the beginning of the tenant's own answer, and the whole of it when it says so. */
+static bool stream(struct client *client)
+{
+    char text[1024] = "";
+    char *save = NULL;
+    bool is_whole;
+
+    ask_chat(client, true);
+    is_whole = answer.status == 200 && strstr(answer.text, "data: [DONE]") != NULL;
+    for (char *line = answer.status == 200 ? strtok_r((char *)(uintptr_t)answer.body, "\n", &save) : NULL; line != NULL; line = strtok_r(NULL, "\n", &save)) {
+        json_t *chunk = strncmp(line, "data: {", 7) == 0 ? json_loads(line + 6, 0, NULL) : NULL;
+        const json_t *delta = json_object_get(json_array_get(json_object_get(chunk, "choices"), 0), "delta");
+        const char *piece = json_string_value(json_object_get(delta, "content"));
+
+        if (piece != NULL)
+            strncat(text, piece, sizeof(text) - strlen(text) - 1);
+        if (json_is_object(json_object_get(chunk, "usage"))) {
+            json_decref(answer.json);
+            answer.json = json_incref(chunk);
+        }
+        json_decref(chunk);
+    }
+    assert_memory_equal(text, client->expected, strlen(text));
+    if (!is_whole) {
+        client->told.cut++;
+        return false;
+    }
+    assert_string_equal(text, client->expected);
+    take_usage(client);
+    return true;
+}
+
+/* Asks until one is answered whole. */
+static void talk(struct client *client, bool (*ask)(struct client *client))
+{
+    uint32_t waited_ms = 0;
+
+    while (!ask(client)) {
+        usleep(20000);
+        if ((waited_ms += 20) >= WAIT_MS)
+            fail_msg("no answer: %u %s", answer.status, answer.text);
+    }
+}
+
+/* --- what is true in the end -------------------------------------------------------------------------------------------------- */
+
+/* How many there are, the usage's for a tenant; they are judged when the rows are closed. */
+#define COUNTS(X)                                                                                                                       \
+    X(jobs, "job")                                                                                                                      \
+    X(succeeded, "job WHERE state = 'succeeded'")                                                                                       \
+    X(results, "model WHERE step IS NULL AND state = 'live'")                                                                           \
+    X(jobs_with_results, "(SELECT DISTINCT job FROM model WHERE step IS NULL) AS with_results")                                        \
+    X(alive, "worker WHERE kind <> 'server' AND ended_at_ms IS NULL")                                                                   \
+    /* Attempts follow each other, so that what a job used is less than from their beginnings to their ends; clocks have milliseconds. */ \
+    X(overcharged, "job WHERE gpu_ms > 2 * attempt + (SELECT SUM(ended_at_ms - started_at_ms) FROM worker WHERE subject = job.id AND kind = 'trainer')") \
+    X(uncharged, "job WHERE gpu_ms <= 0")                                                                                               \
+    X(overlapping, "worker a JOIN worker b ON a.subject = b.subject AND a.started_at_ms < b.started_at_ms AND a.ended_at_ms > b.started_at_ms") \
+    X(writing, "object WHERE state = 'writing'")                                                                                        \
+    X(doomed, "object WHERE state = 'doomed'")                                                                                          \
+    X(stored, "object WHERE state IN ('live', 'doomed')")                                                                               \
+    X(unknown, "object WHERE state = 'live' AND id NOT IN (SELECT object FROM file) AND id NOT IN (SELECT report FROM file WHERE report IS NOT NULL)" \
+      " AND id NOT IN (SELECT object FROM model) AND id NOT IN (SELECT object FROM checkpoint)")
+static struct rows {
+#define X(name, sql) int64_t name;
+    COUNTS(X)
+#undef X
+    int64_t requests[CLIENTS], tokens[CLIENTS], prompts[CLIENTS];
+} rows;
+
+static int64_t count_of(struct metadata *metadata, const char *sql, const char *tenant)
+{
+    struct refusal refusal = {{0}};
+    int64_t number = -1;
+
+    if ((tenant != NULL ? sql_number(metadata, sql, VALUES(AS_TEXT(tenant)), &number, &refusal)
+                        : sql_number(metadata, sql, NO_VALUES, &number, &refusal)) != STATUS_OK)
+        printf("%s: %s\n", sql, refusal.text);
+    return number;
+}
+
+static void count_rows(const struct rig *of, struct metadata *metadata)
+{
+    (void)of;
+#define X(name, sql) rows.name = count_of(metadata, "SELECT COUNT(*) FROM " sql, NULL);
+    COUNTS(X)
+#undef X
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        rows.requests[i] = count_of(metadata, "SELECT COUNT(*) FROM usage WHERE tenant = $1", clients[i].org);
+        rows.tokens[i] = count_of(metadata, "SELECT COALESCE(SUM(tokens_out), 0) FROM usage WHERE tenant = $1", clients[i].org);
+        rows.prompts[i] = count_of(metadata, "SELECT COALESCE(SUM(tokens_in), 0) FROM usage WHERE tenant = $1", clients[i].org);
+    }
+}
+
+/* What came whole is billed, once; of what was cut, no more than was asked for. */
+static void check_usage(uint32_t i)
+{
+    const struct told *told = &clients[i].told;
+
+    assert_in_range(rows.requests[i], told->whole, told->whole + told->cut);
+    assert_in_range(rows.tokens[i], told->whole_tokens, told->whole_tokens + (int64_t)told->cut * ANSWER_TOKENS);
+    assert_int_equal(rows.prompts[i], rows.requests[i] * (told->whole_prompts / told->whole)); /* all asked the same */
+}
+
+static void check_rows(void)
+{
+    const int64_t jobs = clients[0].jobs + clients[1].jobs;
+
+    rig_fill(&rig, count_rows);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        check_usage(i);
+    assert_int_equal(rows.jobs, jobs);
+    assert_int_equal(rows.succeeded, jobs);
+    assert_int_equal(rows.results, jobs);
+    assert_int_equal(rows.jobs_with_results, jobs);
+    assert_int_equal(rows.alive, 0);
+    assert_int_equal(rows.overcharged, 0);
+    assert_int_equal(rows.uncharged, 0);
+    assert_int_equal(rows.overlapping, 0);
+    assert_int_equal(rows.writing, 0);
+    assert_int_equal(rows.unknown, 0);
+    assert_int_equal(rows.stored, rig_files_below(&rig, "store/objects"));
+    assert_int_equal(rig_files_below(&rig, "store/writing"), 0);
+}
+
+/* --- the tests ---------------------------------------------------------------------------------------------------------------- */
+
+static void begin_client(struct client *client, const char *key, const char *org, const char *letters)
+{
+    char job[NAME_BYTES];
+
+    *client = (struct client){.key = key, .org = org, .letters = letters};
+    upload(client);
+    create(client, job);
+    await_job(client, job);
+    snprintf(client->model, sizeof(client->model), "%s", answer_text(&answer, "fine_tuned_model"));
+    talk(client, chat);
+}
+
+static int begin(void **context)
+{
+    static char base[600];
+    struct process process;
+
+    (void)context;
+    rig_begin(&rig);
+    snprintf(base, sizeof(base), "tiny=%s", scratch_at(&rig.scratch, "base"));
+    memcpy(rig.more, (const char *[]){"--base", base, "--gate", "off"}, 4 * sizeof(*rig.more));
+    process = process_begin((const char *[]){berth_exec(), "model", "create-tiny", "--out", base + strlen("tiny="), "--steps", "2", NULL});
+    assert_int_equal(process_end(&process), 0);
+    rig_start(&rig);
+    begin_client(&clients[0], rig.key, rig.acme, "zz");
+    begin_client(&clients[1], rig.other_key, rig.other, "yy");
+    assert_string_not_equal(clients[0].expected, clients[1].expected);
+    assert_int_equal(rig_stop(&rig), 0);
+    return 0;
+}
+
+static int end(void **context)
+{
+    (void)context;
+    answer_clear(&answer);
+    rig_end(&rig);
+    return 0;
+}
+
+static int after(void **context)
+{
+    (void)context;
+    if (rig.process > 0)
+        rig_reap(&rig);
+    return 0;
+}
+
+static void after_a_kill_at_this_point_nothing_is_lost(void **context)
+{
+    const struct rig_point *point = *context;
+    char job[NAME_BYTES];
+
+    rig_start(&rig);
+    rig_kill_there(point);
+    create(&clients[0], job);
+    talk(&clients[0], stream);
+    talk(&clients[1], chat);
+    talk(&clients[1], stream);
+    await_job(&clients[0], job);
+    if (!rig_was_killed())
+        fail_msg("nothing comes to the point \"%s\"", point->name);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        talk(&clients[i], chat);
+    assert_int_equal(rig_stop(&rig), 0);
+    check_rows();
+}
+
+/* What the sweeper had no time for is done at the next start. */
+static void nothing_is_left_of_what_went(void **context)
+{
+    (void)context;
+    rig_start(&rig);
+    assert_int_equal(rig_stop(&rig), 0);
+    check_rows();
+    assert_int_equal(rows.doomed, 0);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[ARRAY_COUNT(points) + 1] = {[ARRAY_COUNT(points)] = cmocka_unit_test(nothing_is_left_of_what_went)};
+
+    for (size_t i = 0; i < ARRAY_COUNT(points); i++)
+        tests[i] = (struct CMUnitTest){.name = points[i].name, .test_func = after_a_kill_at_this_point_nothing_is_lost, .teardown_func = after,
+                                       .initial_state = (void *)(uintptr_t)&points[i]};
+    return cmocka_run_group_tests(tests, begin, end);
+}
