@@ -63,7 +63,6 @@ enum status train_wishes(struct training *training, struct refusal *refusal)
     struct run_wishes wishes = RUN_WISHES_DEFAULT;
     struct run_settings *settings = &wishes.settings;
     const struct model_config *model = &training->model->config;
-    double fitted;
     enum status status = take_names(training->task->settings, all, settings, refusal);
 
     if (training->parent_adapter != NULL)
@@ -85,7 +84,8 @@ enum status train_wishes(struct training *training, struct refusal *refusal)
     TAKE(take_real(all, "rate_multiplier", 1e6, &wishes.rate_multiplier, refusal));
 #undef TAKE
     wishes.beta_chosen = settings->beta > 0;
-    wishes.rate_auto = wishes.rate == 0 && settings->method != RUN_DPO && rate_fitted(model->family, model->dims.hidden, &fitted);
+    if (!(wishes.rate > 0))
+        wishes.rate = run_rate(settings->method, model);
     training->wishes = wishes;
     return status;
 }

@@ -104,8 +104,6 @@ static void settle(struct job_settings *settings, const json_t *metrics, int64_t
         settings->rank = rank_auto;
     if (!(settings->rate_multiplier > 0))
         settings->rate_multiplier = 1;
-    if (!(settings->rate > 0))
-        settings->rate = settings->preferences ? RUN_RATE_DPO : RUN_RATE;
     if (settings->preferences && !(settings->beta > 0))
         settings->beta = RUN_BETA;
     if (!(settings->alpha > 0) && !is_continued) /* a parent's is what it was taught with */
@@ -146,8 +144,10 @@ static bool size_job(struct driver *driver, const struct meta_job *job, int64_t 
     if (base == NONE_INDEX || tokens < 0 || job_settings_read(job->settings, &settings, &refusal) != STATUS_OK)
         return false;
     settle(&settings, metrics, rank_auto(driver, job), job->parent != NULL);
-    if (job_need(driver, base, tokens, settings.rank, &need, &refusal) != STATUS_OK)
+    if (job_need(driver, base, tokens, &settings, &need, &refusal) != STATUS_OK)
         return false;
+    if (!(settings.rate > 0))
+        settings.rate = need.rate;
     *ret_estimate = estimate_json(driver, &need, tokens, metrics);
     *ret_settings = settings_known(&settings, *ret_estimate);
     acceptance->dry_run = settings.dry_run != 0;

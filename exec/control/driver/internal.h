@@ -241,9 +241,10 @@ void job_refuse_files(struct driver *driver, const char *tenant, const char *job
 struct job_need {
     int64_t size_ns;
     int64_t gpu_bytes;
+    double rate;   /* that the rules choose for such a job */
 };
-/* `tokens`: of all epochs. */
-enum status job_need(const struct driver *driver, uint32_t base, int64_t tokens, int64_t rank, struct job_need *ret_need,
+/* `tokens`: of all epochs; settings' rank is chosen. */
+enum status job_need(const struct driver *driver, uint32_t base, int64_t tokens, const struct job_settings *settings, struct job_need *ret_need,
                      struct refusal *refusal);
 /* Of device time, rounded up; INT64_MAX is the most. */
 int64_t price_nano(int64_t size_ns, int64_t price_nano_per_hour);

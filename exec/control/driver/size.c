@@ -11,6 +11,7 @@
 #include "control/driver/internal.h"
 #include "engine/model/config.h"
 #include "engine/train/plan.h"
+#include "engine/train/run/choose.h"
 #include "model/lora_modules.h"
 
 #define ROWS_MAX 2048u
@@ -35,7 +36,7 @@ static enum status read_config(const struct core_base *base, struct model_config
     return status;
 }
 
-enum status job_need(const struct driver *driver, uint32_t base, int64_t tokens, int64_t rank, struct job_need *ret_need,
+enum status job_need(const struct driver *driver, uint32_t base, int64_t tokens, const struct job_settings *settings, struct job_need *ret_need,
                      struct refusal *refusal)
 {
     const double rate = driver->config.flops_per_s > 0 ? driver->config.flops_per_s : DEVICE_FLOPS_PER_S;
@@ -50,11 +51,12 @@ enum status job_need(const struct driver *driver, uint32_t base, int64_t tokens,
     shape = plan_shape(&config, config.dtype);
     plan.rows = min_u32(ROWS_MAX, (uint32_t)config.positions_max);
     plan.sample_rows = plan.rows;
-    plan.rank = (uint32_t)div_up_u64((uint64_t)rank, RANK_STEP) * RANK_STEP;
+    plan.rank = (uint32_t)div_up_u64((uint64_t)settings->rank, RANK_STEP) * RANK_STEP;
     plan.normed_heads = config.qk_norm;
     size_ns = (double)tokens * 6 * (double)model_parameters(&config) / rate * 1e9;
     ret_need->size_ns = size_ns < 1 ? 1 : size_ns < 9e18 ? (int64_t)size_ns : INT64_MAX / 2;
-    ret_need->gpu_bytes = (int64_t)(training_memory(&shape, &plan).total + training_job_bytes(&shape, LORA_ALL_LINEAR, (uint32_t)rank));
+    ret_need->gpu_bytes = (int64_t)(training_memory(&shape, &plan).total + training_job_bytes(&shape, LORA_ALL_LINEAR, (uint32_t)settings->rank));
+    ret_need->rate = run_rate(settings->preferences ? RUN_DPO : RUN_SUPERVISED, &config);
     return STATUS_OK;
 }
 

@@ -17,6 +17,16 @@ static enum status choose_rate(const struct run_wishes *wishes, const struct mod
     return STATUS_OK;
 }
 
+double run_rate(enum run_method method, const struct model_config *model)
+{
+    double rate = RUN_RATE;
+
+    if (method == RUN_DPO)
+        return RUN_RATE_DPO;
+    (void)rate_fitted(model->family, model->dims.hidden, &rate);
+    return rate;
+}
+
 enum status run_choose(const struct run_wishes *wishes, const struct model_config *model, enum dtype dtype, struct run_settings *ret_settings,
                        struct refusal *refusal)
 {

@@ -19,6 +19,8 @@ struct run_wishes {
 };
 #define RUN_WISHES_DEFAULT \
     ((struct run_wishes){.settings = {.rank = 16, .schedule = SCHEDULE_LINEAR, .patience = 3, .clip = 1}, .rate_multiplier = 1})
+/* What the platform takes where nobody chose: fitted to the model where that can be, else the default. */
+double run_rate(enum run_method method, const struct model_config *model);
 /* Context, beta, alpha, mode, rate; epochs and batch need the data: run_choose_data(). */
 enum status run_choose(const struct run_wishes *wishes, const struct model_config *model, enum dtype dtype, struct run_settings *ret_settings,
                        struct refusal *refusal);

@@ -1,6 +1,7 @@
 /* The lives of files and jobs: each state that they may be in, each thing that may happen to them there. */
 #include "rig.h"
 
+#include "engine/train/schedule.h"
 #include "link/fault.h"
 
 static void file_becomes_processed(void **state)
@@ -68,11 +69,15 @@ static void file_that_crashes_validators_is_in_error(void **state)
 
 static void job_succeeds(void **state)
 {
+    const struct model_config base = tiny_config(FAMILY_LLAMA);
     struct fleet_event event;
     struct meta_model models[8];
+    struct job_settings settings;
+    struct refusal refusal = {{0}};
     struct played *trainer;
     struct meta_job job;
     char file[NAME_BYTES];
+    double rate = 0;
     struct rig rig;
 
     (void)state;
@@ -86,7 +91,9 @@ static void job_succeeds(void **state)
     assert_true(job.size_ns > 0 && job.gpu_bytes > 0);
     assert_non_null(strstr(job.settings, "\"epochs\":5"));
     assert_non_null(strstr(job.settings, "\"alpha\":32.0"));
-    assert_non_null(strstr(job.settings, "\"rate\":0.0001"));
+    assert_int_equal(job_settings_read(job.settings, &settings, &refusal), STATUS_OK);
+    assert_true(rate_fitted(base.family, base.dims.hidden, &rate)); /* what a trainer takes that isn't told a rate */
+    assert_true(settings.rate == rate && settings.rate_multiplier == 1);
     played_progress(trainer, 1, 10);
     played_state(&rig, trainer, 5);
     event = rig_told(FLEET_EVENT_JOB_CHECKPOINTED);
