@@ -6,7 +6,7 @@ build=$1
 only=${2:-}
 sim=$build/bin/berth-sim
 names="metadata event_queue router cache_acquire replica_step fleet_step fleet_decide \
-decode_b1 prefill_512 mixed mixed_prefill train validate seal wire http control ttft_cold_over_warm adapter_load_ms \
+decode_b1 prefill_512 mixed mixed_prefill train validate seal wire http control tunes ttft_cold_over_warm adapter_load_ms \
 sim_day sim_hour sim_day_single_step sim_day_hdf5 azure_conv million sim_jobs_year sim_jobs_year_hdf5"
 
 case " $names " in
@@ -33,6 +33,7 @@ case ${only:-ttft_cold_over_warm} in ttft_cold_over_warm|adapter_load_ms)
         "$build/tests/bench/exec/worker_cold" "$rows/model" ${only:+"$only"} || exit 1
     rm -rf "$rows/model" ;;
 esac
+case ${only:-tunes} in tunes) tests/bench/tunes.sh "$build" || exit 1 ;; esac
 case ${only:-control} in control) tests/bench/control.sh "$build" || exit 1 ;; esac
 scenario sim_day scenarios/sim-day.yaml
 scenario sim_hour scenarios/sim-day.yaml --set duration_s=3600 --set warmup_s=600
