@@ -164,10 +164,8 @@ enum status core_open(const struct core_config *config, struct core **ret_core, 
     }
     if (status == STATUS_OK)
         status = open_waiting(core, refusal);
-    if (status == STATUS_OK) {
-        host_begin(core);
+    if (status == STATUS_OK)
         status = begin(core, refusal);
-    }
     if (status != STATUS_OK) {
         core->config.launcher = NULL; /* the caller's still */
         core_close(core);

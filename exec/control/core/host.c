@@ -194,10 +194,15 @@ static struct fleet_event take(struct fleet_told *told)
     return event;
 }
 
+/* Until all that is restored was told, what happens waits: RESTORE is the first that the fleet core hears. */
 void host_tell(struct core *core, const struct fleet_event *event)
 {
     struct fleet_told *told = &core->told;
 
+    if (!core->is_running) {
+        keep(&core->held, event);
+        return;
+    }
     keep(told, event);
     if (told->delivering)
         return;
@@ -208,14 +213,6 @@ void host_tell(struct core *core, const struct fleet_event *event)
         deliver(core, &next);
     }
     told->delivering = false;
-}
-
-void host_told(struct core *core, const struct fleet_event *event)
-{
-    if (core->is_running)
-        host_tell(core, event);
-    else
-        keep(&core->held, event);
 }
 
 /* With more to say than one step holds, it asks for the same instant again. */
@@ -295,25 +292,76 @@ static void tell_scale(struct core *core, uint32_t base)
     host_tell(core, &event);
 }
 
-void host_begin(struct core *core)
+/* Of what is held: tenants; jobs whose trainers were found, each told as JOB, JOB_KEPT, JOB_FOUND; all else, which happens only now. */
+enum held_kind { HELD_TENANT, HELD_FOUND, HELD_LATER };
+
+static const struct fleet_event *held_at(const struct fleet_told *held, uint32_t i)
 {
-    tell_gpus(core, FLEET_EVENT_GPUS_UP, (uint16_t)((1u << core->config.devices) - 1), 0);
-    for (uint32_t i = 0; i < core->config.bases_count; i++)
-        tell_base(core, i);
+    return &held->events[(held->first + i) % held->max];
 }
 
-/* Servers first: those that were found stand where they stood, and a job that waits must not be placed there before. */
-void host_restored(struct core *core)
+/* A JOB; what is told of it comes soon after, if at all. */
+static bool is_found(const struct fleet_told *held, uint32_t job)
 {
+    for (uint32_t i = job + 1; i < held->count; i++) {
+        const struct fleet_event *event = held_at(held, i);
+
+        if (event->kind == FLEET_EVENT_JOB_KEPT && event->job_kept.job.value == held_at(held, job)->job.job.value)
+            return true;
+    }
+    return false;
+}
+
+static enum held_kind held_kind(const struct fleet_told *held, uint32_t i)
+{
+    switch (held_at(held, i)->kind) {
+    case FLEET_EVENT_COHORT:
+    case FLEET_EVENT_TENANT:
+        return HELD_TENANT;
+    case FLEET_EVENT_JOB:
+        return is_found(held, i) ? HELD_FOUND : HELD_LATER;
+    case FLEET_EVENT_JOB_KEPT:
+    case FLEET_EVENT_JOB_FOUND:
+        return HELD_FOUND;
+    default:
+        return HELD_LATER;
+    }
+}
+
+static void tell_held(struct core *core, enum held_kind kind)
+{
+    const struct fleet_told *held = &core->held;
+
+    for (uint32_t i = 0; i < held->count; i++) {
+        if (held_kind(held, i) == kind)
+            host_tell(core, held_at(held, i));
+    }
+}
+
+static void restore(struct core *core)
+{
+    struct fleet_event event = host_event(FLEET_EVENT_RESTORE);
+
+    host_tell(core, &event);
+    tell_held(core, HELD_TENANT);
+    for (uint32_t i = 0; i < core->config.bases_count; i++)
+        tell_base(core, i);
+    tell_gpus(core, FLEET_EVENT_GPUS_UP, (uint16_t)((1u << core->config.devices) - 1), 0);
     for (uint32_t i = 0; i < core->config.bases_count; i++)
         tell_scale(core, i);
-    host_tick(core); /* what is owed at once is said now */
-    servers_settle(core);
-    while (core->held.count > 0) {
-        const struct fleet_event event = take(&core->held);
+    tell_held(core, HELD_FOUND); /* their bases came to their devices with them */
+    servers_tell_found(core);
+    event = host_event(FLEET_EVENT_RESTORE_DONE);
+    host_tell(core, &event);
+}
 
-        host_tell(core, &event);
-    }
+/* What was found stands where it stood. Servers that are owed come next: a job that waits must not be placed there before. */
+void host_restored(struct core *core)
+{
+    restore(core);
+    host_tick(core); /* what is owed at once is said now */
+    tell_held(core, HELD_LATER);
+    core->held.count = 0;
     requests_ask_again(core, NONE_INDEX);
 }
 

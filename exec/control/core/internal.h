@@ -124,6 +124,7 @@ struct worker_link {
     bool is_held;            /* a server that was found: nothing is read until it has its place again, or none */
     uint32_t found_base;
     uint16_t found_mask;
+    uint32_t found_replica;
     bool is_over;            /* a fault, or ended by us: nothing more is read */
     bool end_wanted;         /* the launcher took no more just now: asked again each turn */
     bool end_at_once;
@@ -181,10 +182,7 @@ struct fleet_told {
 
 enum status host_open(struct core *core, struct refusal *refusal);
 void host_close(struct core *core);
-void host_begin(struct core *core);
 void host_tell(struct core *core, const struct fleet_event *event);
-/* By the driver: until all that is restored was told, it waits. */
-void host_told(struct core *core, const struct fleet_event *event);
 void host_tick(struct core *core);
 struct fleet_event host_event(enum fleet_event_kind kind);
 void host_restored(struct core *core);
@@ -250,8 +248,8 @@ void server_frame(struct core *core, struct worker_link *worker, const struct wi
 /* All it had to say was heard, and it was reaped. */
 void server_gone(struct core *core, struct worker_link *worker);
 void server_found(struct core *core, struct worker_link *worker, const char *placement);
-/* The fleet core has said what it starts; who was found and has no place by now is ended. */
-void servers_settle(struct core *core);
+/* To the fleet core, which is restoring; one that has no place is ended. */
+void servers_tell_found(struct core *core);
 /* Says what it owes, its tells to the writer. */
 void server_turn(struct core *core, struct worker_link *worker);
 void server_tell(struct core *core, struct worker_link *worker, const struct tell *tell);

@@ -63,7 +63,7 @@ static void do_call(struct core *core, struct call *call)
 {
     switch (call->kind) {
     case CALL_TELL:
-        host_told(core, &call->event);
+        host_tell(core, &call->event);
         break;
     case CALL_RESTORED:
         core->is_restored = true;

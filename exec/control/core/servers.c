@@ -125,63 +125,89 @@ static uint32_t base_named(const struct core *core, const char *name)
 }
 
 /* Where it stands, if this control plane has such a base and devices. */
-static bool placement_read(const struct core *core, const char *text, uint32_t *ret_base, uint16_t *ret_mask)
+static bool placement_read(const struct core *core, const char *text, struct worker_link *worker)
 {
     json_t *placement = json_loads(text, 0, NULL);
     const uint32_t base = base_named(core, json_string_value(json_object_get(placement, "base")));
     const json_int_t mask = json_integer_value(json_object_get(placement, "devices"));
+    const json_int_t replica = json_integer_value(json_object_get(placement, "replica"));
 
     json_decref(placement);
     if (base == NONE_INDEX || mask <= 0 || mask >= (json_int_t)1 << core->config.devices)
         return false;
-    *ret_base = base;
-    *ret_mask = (uint16_t)mask;
+    worker->found_base = base;
+    worker->found_mask = (uint16_t)mask;
+    worker->found_replica = replica >= 0 && replica < (json_int_t)core->replicas ? (uint32_t)replica : NONE_INDEX;
     return true;
 }
 
 /* Nothing that it says is read before it is known whose place it has. */
 void server_found(struct core *core, struct worker_link *worker, const char *placement)
 {
-    if (!worker->is_dead && !core->is_running && placement_read(core, placement, &worker->found_base, &worker->found_mask))
+    if (!worker->is_dead && !core->is_running && placement_read(core, placement, worker))
         worker->is_held = true;
     else
         worker_link_end(core, worker, false);
 }
 
-/* Of the fleet core's replicas one that is asked for on these devices for this base is as good as started. */
-static struct worker_link *found_for(struct core *core, uint32_t base, uint16_t gpu_mask)
+/* Its own number where that is one of its base's still, so that the router finds what it knows of it; NULL: all are taken. */
+static struct server *place_of(struct core *core, const struct worker_link *worker)
 {
-    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
-        struct worker_link *worker = core->workers[i];
+    const uint32_t first = core->replica_first[worker->found_base];
+    const uint32_t count = core->bases[worker->found_base].replicas_ceiling;
+    const uint32_t own = worker->found_replica - first; /* beyond the count if it is none */
 
-        if (worker != NULL && worker->is_held && !worker->has_exited && worker->found_base == base && worker->found_mask == gpu_mask)
-            return worker;
+    for (uint32_t i = 0; i <= count; i++) {
+        const uint32_t at = i == 0 ? own : i - 1;
+
+        if (at < count && core->servers[first + at].state == SERVER_NONE)
+            return &core->servers[first + at];
     }
     return NULL;
+}
+
+/* It is one that starts until it has said what it knows. */
+static void tell_found(struct core *core, const struct server *server)
+{
+    struct fleet_event event = host_event(FLEET_EVENT_REPLICA_UP);
+
+    event.reason = REPLICA_IS_STARTING;
+    event.replica_up.replica = server->replica;
+    event.replica_up.base.value = (uint16_t)server->base;
+    event.replica_up.bytes = core->config.device_bytes - core->bases[server->base].bytes;
+    event.replica_up.gpu_mask = server->gpu_mask;
+    host_tell(core, &event);
 }
 
 static void keep(struct core *core, struct server *server, struct worker_link *worker)
 {
     char id[NAME_BYTES];
 
+    take_place(core, server, worker->found_base, replica_id_make(0, server->index), worker->found_mask);
     core_worker_id(worker->launch.worker, id);
     core_log(core, "act=server-kept worker=%s base=%s replica=%u devices=%u", id, core->bases[server->base].name, (unsigned)server->index,
              (unsigned)server->gpu_mask);
     worker->is_held = false;
     worker->server = server->index;
     server->worker = worker->launch.worker;
+    tell_found(core, server);
     worker_link_say(core, worker, start_said(core, server->base));
 }
 
-void servers_settle(struct core *core)
+void servers_tell_found(struct core *core)
 {
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         struct worker_link *worker = core->workers[i];
+        struct server *server;
 
         if (worker == NULL || !worker->is_held)
             continue;
+        server = worker->has_exited ? NULL : place_of(core, worker);
         worker->is_held = false;
-        worker_link_end(core, worker, false);
+        if (server != NULL)
+            keep(core, server, worker);
+        else
+            worker_link_end(core, worker, false);
     }
 }
 
@@ -228,16 +254,11 @@ void server_start(struct core *core, const struct fleet_command *command)
     struct server *server = &core->servers[replica_index(command->replica_start.replica)];
     const uint32_t base = command->replica_start.base.value;
     const struct launch launch = {.worker = core_worker_draw(), .attempt = 1, .kind = CORE_SERVER};
-    struct worker_link *worker = found_for(core, base, command->replica_start.gpu_mask);
+    struct worker_link *worker = worker_link_add(core, &launch, WORKER_ROW);
     struct act *act;
 
     take_place(core, server, base, command->replica_start.replica, command->replica_start.gpu_mask);
     server->ask = command->id;
-    if (worker != NULL) {
-        keep(core, server, worker);
-        return;
-    }
-    worker = worker_link_add(core, &launch, WORKER_ROW);
     if (worker == NULL) {
         const struct server gone = leave_place(core, server);
 

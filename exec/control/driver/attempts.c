@@ -190,11 +190,12 @@ void attempt_begin(struct driver *driver, struct told_job *told, const struct fl
     struct meta_results results = {0};
     struct refusal unheard = {{0}};
     struct meta_job job;
-    char placement[64];
+    char placement[128];
     const bool is_there = meta_job_get(driver->metadata, told->tenant, told->job, &results, &job, &unheard) == STATUS_OK;
 
-    snprintf(placement, sizeof(placement), "{\"node\":%u,\"devices\":%u}", (unsigned)place->job_place.node.value,
-             (unsigned)place->job_place.gpu_mask);
+    if (is_there)
+        snprintf(placement, sizeof(placement), "{\"node\":%u,\"devices\":%u,\"tokens\":%lld}", (unsigned)place->job_place.node.value,
+                 (unsigned)place->job_place.gpu_mask, (long long)max_i64(job.trained_tokens, 0));
     if (is_there && meta_job_state_parse(job.state) == META_JOB_QUEUED)
         begin(driver, told, &job, placement);
     else if (is_there)
@@ -207,11 +208,12 @@ void attempt_begin(struct driver *driver, struct told_job *told, const struct fl
 /* --- asked to stop ---------------------------------------------------------------------------------------------------------- */
 
 /* Objects for what it saves next: a state, an adapter, or both, as it has none to spare. So it has at most one of
- * either, however long it runs. */
+ * either, however long it runs, and one more after each restart: it cannot go on without what the last process meant to give it. */
 bool attempt_room(struct driver *driver, struct work *work, uint32_t deadline_ms)
 {
-    const bool wants_adapter = deadline_ms == UINT32_MAX && work_spare(work, OUTPUT_ADAPTER) == NULL;
-    const bool wants_state = work_spare(work, OUTPUT_STATE) == NULL;
+    const bool is_unsure = work->is_unsure && work->outputs_count + 2 <= OUTPUTS_MAX;
+    const bool wants_adapter = deadline_ms == UINT32_MAX && (is_unsure || work_spare(work, OUTPUT_ADAPTER) == NULL);
+    const bool wants_state = is_unsure || work_spare(work, OUTPUT_STATE) == NULL;
     struct refusal refusal = {{0}};
     struct start start = {0};
     enum status status;
@@ -228,6 +230,8 @@ bool attempt_room(struct driver *driver, struct work *work, uint32_t deadline_ms
     start_end(&start);
     if (status != STATUS_OK)
         driver_log(driver, "driver: act=room worker=%s code=%d", work->id, (int)status);
+    else
+        work->is_unsure = false;
     return status == STATUS_OK;
 }
 

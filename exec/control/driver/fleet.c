@@ -103,7 +103,8 @@ static bool is_told(const struct driver *driver, int64_t tenant)
     return tenant < TENANTS_TOLD_MAX && (driver->tenants_told[tenant / 64] >> tenant % 64 & 1) != 0;
 }
 
-void fleet_submit(struct driver *driver, const struct meta_job *job)
+/* NULL: it waits, for its base isn't served now, or no more are told. */
+static struct told_job *submit(struct driver *driver, const struct meta_job *job)
 {
     struct meta_results results = {0};
     struct refusal unheard = {{0}};
@@ -112,10 +113,10 @@ void fleet_submit(struct driver *driver, const struct meta_job *job)
     struct told_job *told;
 
     if (base_index(driver, job->base) == NONE_INDEX || meta_tenant_get(driver->metadata, job->tenant, &results, &tenant, &unheard) != STATUS_OK)
-        return; /* a base that isn't served now: it waits */
+        return NULL;
     if (is_suspended(&tenant)) {
         meta_results_free(&results);
-        return; /* so does its job; the core would refuse it for ever */
+        return NULL; /* its job waits, too; the core would refuse it for ever */
     }
     if (!is_told(driver, tenant.number) && fleet_tenants(driver, job->tenant, &unheard) != STATUS_OK)
         driver_log(driver, "driver: act=tenant tenant=%s code=unread", job->tenant);
@@ -131,6 +132,43 @@ void fleet_submit(struct driver *driver, const struct meta_job *job)
         tell(driver, &event);
     }
     meta_results_free(&results);
+    return told;
+}
+
+void fleet_submit(struct driver *driver, const struct meta_job *job)
+{
+    (void)submit(driver, job);
+}
+
+/* Its turn in the queue was over when it was placed, and is as long as before should it come back there. */
+static struct fleet_event kept_event(const struct meta_job *job, job_id id)
+{
+    struct fleet_event event = event_of(FLEET_EVENT_JOB_KEPT, 0);
+
+    event.job_kept.job = id;
+    event.job_kept.submitted_at_ns = event.job_kept.waits_from_ns = job->created_at_ms * NS_PER_MS;
+    event.job_kept.attempt = (uint32_t)job->attempt;
+    return event;
+}
+
+bool fleet_found(struct driver *driver, const struct meta_job *job, const struct work *work)
+{
+    struct told_job *told = work->gpu_mask != 0 ? submit(driver, job) : NULL;
+    struct fleet_event event;
+
+    if (told == NULL)
+        return false;
+    event = kept_event(job, told->id);
+    tell(driver, &event);
+    event = event_of(FLEET_EVENT_JOB_FOUND, 0);
+    event.job_found.job = told->id;
+    event.job_found.claimed_at_ns = event.job_found.started_at_ns = work->started_at_ns;
+    event.job_found.charged_ns = FOUND_UNCHARGED;
+    event.job_found.gpu_mask = work->gpu_mask;
+    event.job_found.state = JOB_RUNNING;
+    tell(driver, &event);
+    set(driver, told, TOLD_RUNNING);
+    return true;
 }
 
 static void leave(struct driver *driver, struct told_job *told)

@@ -94,6 +94,8 @@ struct work {
     bool is_running;       /* its HELLO was kept */
     bool is_killed;        /* it was not asked to save first */
     bool is_adopted;       /* from before this process */
+    bool is_unsure;        /* of what it was lent: what was said to it last may be lost */
+    uint16_t gpu_mask;     /* adopted: where it stands */
     struct launch launch;
     char id[NAME_BYTES];   /* its row's */
     char tenant[NAME_BYTES];
@@ -293,6 +295,8 @@ int64_t gpu_ms_of(const struct work *work, int64_t until_ns);
 struct told_job *told_find(struct driver *driver, const char *job);
 struct told_job *told_at(struct driver *driver, job_id id);
 void fleet_submit(struct driver *driver, const struct meta_job *job);
+/* While all is restored: its trainer was found and runs. False: the core cannot be told of it. */
+bool fleet_found(struct driver *driver, const struct meta_job *job, const struct work *work);
 void fleet_withdraw(struct driver *driver, struct told_job *told);
 void fleet_started(struct driver *driver, struct told_job *told, int64_t done_ns);
 void fleet_checkpointed(struct driver *driver, struct told_job *told, int64_t done_ns, int64_t compute_ns, uint64_t bytes);

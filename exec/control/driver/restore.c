@@ -1,6 +1,6 @@
 /* After a start: what the database holds is told to the core, and what the launcher still has is compared with the rows of workers. One
- * that lives goes on, with what was lent to it; one that is not there any more was the platform's loss. Validators are ended and begun
- * anew: what they do is soon done again. */
+ * that lives goes on where it stands, with what was lent to it; one that is not there any more was the platform's loss. Validators are
+ * ended and begun anew, and so are trainers that had not said HELLO: what they do is soon done again. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -86,6 +86,17 @@ static void end_now(struct driver *driver, uint64_t worker)
     while (driver_again(driver, status));
 }
 
+/* Where it stands, and what the attempts before it had trained. */
+static void read_placement(struct work *work, const char *text)
+{
+    json_t *placement = json_loads(text, 0, NULL);
+    const json_int_t devices = json_integer_value(json_object_get(placement, "devices"));
+
+    work->gpu_mask = devices > 0 && devices <= UINT16_MAX ? (uint16_t)devices : 0;
+    work->tokens_before = max_i64(json_integer_value(json_object_get(placement, "tokens")), 0);
+    json_decref(placement);
+}
+
 static struct work *adopt(struct driver *driver, const struct launch *launch, const struct meta_worker *row, const char *tenant)
 {
     struct work *work = work_begin(driver, CORE_VALIDATOR, tenant, row->subject);
@@ -93,10 +104,11 @@ static struct work *adopt(struct driver *driver, const struct launch *launch, co
     check(work != NULL); /* no more are found than there may be */
     work->launch = *launch;
     work->is_trainer = strcmp(row->kind, "trainer") == 0;
-    work->is_adopted = true;
+    work->is_adopted = work->is_unsure = true;
     work->attempt = row->attempt;
     work->started_at_ns = row->started_at_ms * NS_PER_MS;
     snprintf(work->id, sizeof(work->id), "%s", row->id);
+    read_placement(work, row->placement);
     return work;
 }
 
@@ -122,8 +134,9 @@ static void job_worker(struct driver *driver, const struct meta_worker *row, con
     }
     work = adopt(driver, launch, row, job->tenant);
     work->of_job = true;
-    work->tokens_before = max_i64(job->trained_tokens, 0);
     work->is_running = work->is_trainer && job->attempt == row->attempt && (state == META_JOB_RUNNING || state == META_JOB_STOPPING);
+    if (work->is_trainer)
+        (void)fleet_found(driver, job, work); /* false: it yields, see go_on() */
     if (!work->is_running)
         end_adopted(driver, work); /* it was never told what to do, or that may be lost */
 }
@@ -250,13 +263,19 @@ static enum status restore_objects(struct driver *driver, struct refusal *refusa
 
 /* --- all -------------------------------------------------------------------------------------------------------------------- */
 
-/* The core is not told of them: their devices are free for it a moment before they are. So they save and yield, and their jobs are placed
- * again. */
-static void yield_all(struct driver *driver)
+/* Those that the core knows of go on. Another one, whose base isn't served now, say, saves and yields. */
+static void go_on(struct driver *driver)
 {
-    for (uint32_t i = 0; i < WORKS_MAX; i++)
-        if (driver->works[i].used && driver->works[i].is_running && !driver->works[i].is_ending)
-            attempt_stop(driver, &driver->works[i], META_JOB_QUEUED, STOP_MS);
+    for (uint32_t i = 0; i < WORKS_MAX; i++) {
+        struct work *work = &driver->works[i];
+
+        if (!work->used || !work->is_running || work->is_ending)
+            continue;
+        if (told_find(driver, work->subject) == NULL)
+            attempt_stop(driver, work, META_JOB_QUEUED, STOP_MS);
+        else
+            (void)attempt_room(driver, work, UINT32_MAX);
+    }
 }
 
 enum status driver_restore(struct driver *driver, struct refusal *refusal)
@@ -269,8 +288,8 @@ enum status driver_restore(struct driver *driver, struct refusal *refusal)
         status = restore_objects(driver, refusal);
     if (status != STATUS_OK)
         return status;
-    yield_all(driver);
     jobs_look(driver);
+    go_on(driver);
     do
         status = core_restored(driver->core);
     while (driver_again(driver, status));

@@ -42,6 +42,25 @@ static void tell_progress(struct rig *rig, enum fleet_event_kind kind, job_id jo
     OK(rig, core_tell(rig->core, &event));
 }
 
+/* With its trainer, found there. */
+static void tell_found(struct rig *rig, job_id job, uint16_t gpu_mask)
+{
+    struct fleet_event event;
+
+    tell_job(rig, job);
+    memset(&event, 0, sizeof(event));
+    event.kind = FLEET_EVENT_JOB_KEPT;
+    event.job_kept.job = job;
+    event.job_kept.attempt = 1;
+    OK(rig, core_tell(rig->core, &event));
+    memset(&event, 0, sizeof(event));
+    event.kind = FLEET_EVENT_JOB_FOUND;
+    event.job_found.job = job;
+    event.job_found.charged_ns = FOUND_UNCHARGED;
+    event.job_found.gpu_mask = gpu_mask;
+    event.job_found.state = JOB_RUNNING;
+    OK(rig, core_tell(rig->core, &event));
+}
 
 /* Of four devices three serve; the job has the fourth, whose base is its process's to load. */
 static void a_job_is_placed_beside_the_servers(void **state)
@@ -126,6 +145,66 @@ static void a_job_that_waits_takes_no_servers_place(void **state)
         for (uint32_t i = 0; i < 3; i++)
             assert_true(rig_worker(&rig, servers[i]) != NULL && !rig_worker(&rig, servers[i])->has_exited);
     }
+    rig_end(&rig);
+}
+
+/* Two control planes later a job whose trainer lives has its device still, and none of the servers' moved for it. What happens while all
+ * is told is heard after it: here that one waits, and that another's trainer ends. */
+static void a_job_that_was_found_keeps_its_device(void **state)
+{
+    const job_id runs = job_id_make(1, 0);
+    const job_id waits = job_id_make(2, 1);
+    uint64_t servers[3];
+    uint16_t mask;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig.config.devices = 4;
+    rig_up(&rig);
+    for (uint32_t i = 0; i < 3; i++)
+        servers[i] = rig_server(&rig, i / 2, i % 2)->launch.worker;
+    tell_job(&rig, runs);
+    UNTIL(&rig, rig.seen.commands_count == 1);
+    mask = rig.seen.commands[0].job_place.gpu_mask;
+    for (uint32_t life = 0; life < 2; life++) {
+        rig_core_gone(&rig);
+        rig_open(&rig);
+        tell_job(&rig, waits);
+        tell_found(&rig, runs, mask);
+        if (life == 1)
+            tell_progress(&rig, FLEET_EVENT_JOB_ENDED, runs, 0);
+        OK(&rig, core_restored(rig.core));
+        UNTIL(&rig, core_counts(rig.core).servers_up == 3);
+        rig_turn_for(&rig, 20);
+        assert_int_equal(rig.seen.commands_count, 1 + life);
+        for (uint32_t i = 0; i < 3; i++)
+            assert_true(rig_worker(&rig, servers[i]) != NULL && !rig_worker(&rig, servers[i])->has_exited);
+    }
+    assert_int_equal(rig.seen.commands[1].kind, FLEET_COMMAND_JOB_PLACE);
+    assert_int_equal(rig.seen.commands[1].job_place.job.value, waits.value);
+    assert_int_equal(rig.seen.commands[1].job_place.gpu_mask, mask);
+    rig_end(&rig);
+}
+
+/* This node has fewer devices than the last one. */
+static void a_job_found_where_no_device_is_stops_and_is_placed_again(void **state)
+{
+    const job_id job = job_id_make(1, 0);
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig.config.devices = 4;
+    rig_open(&rig);
+    tell_found(&rig, job, 1 << 7);
+    OK(&rig, core_restored(rig.core));
+    UNTIL(&rig, rig.seen.commands_count == 1);
+    assert_int_equal(rig.seen.commands[0].kind, FLEET_COMMAND_JOB_STOP);
+    assert_int_equal(rig.seen.commands[0].reason, JOB_STOP_STRAY);
+    tell_progress(&rig, FLEET_EVENT_JOB_YIELDED, job, rig.seen.commands[0].id);
+    UNTIL(&rig, rig.seen.commands_count == 2);
+    assert_int_equal(rig.seen.commands[1].kind, FLEET_COMMAND_JOB_PLACE);
     rig_end(&rig);
 }
 
@@ -214,6 +293,8 @@ int main(void)
         cmocka_unit_test(a_job_is_placed_beside_the_servers),
         cmocka_unit_test(a_job_waits_for_no_company),
         cmocka_unit_test(a_job_that_waits_takes_no_servers_place),
+        cmocka_unit_test(a_job_that_was_found_keeps_its_device),
+        cmocka_unit_test(a_job_found_where_no_device_is_stops_and_is_placed_again),
         cmocka_unit_test(servers_leave_devices_that_are_taken_back),
         cmocka_unit_test(a_journal_tells_it_all_again),
     };

@@ -573,6 +573,120 @@ static void restart_loses_a_worker_that_is_gone(void **state)
     rig_end(&rig);
 }
 
+/* Twice: the same trainer, where it stood, as the same attempt. It is given what to save next, since that may have been lost; what was
+ * trained before is counted once. */
+static void restart_goes_on_with_a_living_trainer(void **state)
+{
+    struct played *trainer;
+    struct fleet_event event;
+    struct rig rig;
+    job_id id;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    rig_wait_asked(trainer, 1);
+    for (uint32_t life = 0; life < 2; life++) {
+        const uint32_t asked = trainer->asked;
+
+        played_progress(trainer, 4 * life + 3, 10);
+        played_state(&rig, trainer, 4 * life + 3);
+        rig_restart(&rig);
+        id = rig_told(FLEET_EVENT_JOB).job.job;
+        event = rig_told(FLEET_EVENT_JOB_KEPT);
+        assert_int_equal(event.job_kept.job.value, id.value);
+        assert_int_equal(event.job_kept.attempt, 1);
+        event = rig_told(FLEET_EVENT_JOB_FOUND);
+        assert_int_equal(event.job_found.job.value, id.value);
+        assert_int_equal(event.job_found.gpu_mask, 1);
+        assert_int_equal(event.job_found.state, JOB_RUNNING);
+        assert_true(event.job_found.started_at_ns > 0);
+        rig_wait_asked(trainer, asked + 1);
+        assert_int_equal(trainer->deadline_ms, UINT32_MAX);
+        assert_string_equal(rig_job(&rig).state, "running");
+        assert_int_equal(rig_job(&rig).attempt, 1);
+    }
+    played_state(&rig, trainer, 9);
+    assert_int_equal(rig_told(FLEET_EVENT_JOB_CHECKPOINTED).job_progress.job.value, id.value);
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    assert_int_equal(rig_told(FLEET_EVENT_JOB_ENDED).reason, JOB_SUCCEEDED);
+    assert_int_equal(rig_job(&rig).trained_tokens, 5000);
+    assert_false(trainer->ended);
+    played_exits(trainer, 0);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    assert_int_equal(rig_workers(), 3);
+    rig_end(&rig);
+}
+
+static void trainer_that_was_found_and_dies_is_lost_to_the_core(void **state)
+{
+    struct played *trainer;
+    struct fleet_event event;
+    struct rig rig;
+    job_id id;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    rig_restart(&rig);
+    id = rig_told(FLEET_EVENT_JOB_FOUND).job_found.job;
+    played_exits(trainer, 11);
+    event = rig_told(FLEET_EVENT_JOB_ENDED);
+    assert_int_equal(event.job_progress.job.value, id.value);
+    assert_int_equal(event.reason, JOB_LOST);
+    rig_place(5, id);
+    assert_int_equal(rig_worker(3)->launch.attempt, 2);
+    rig_end(&rig);
+}
+
+static void trainer_that_was_found_without_room_yields(void **state)
+{
+    struct played *trainer;
+    struct fleet_event event;
+    struct rig rig;
+    job_id id;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    rig_wait_asked(trainer, 1);
+    rig_restart(&rig);
+    id = rig_told(FLEET_EVENT_JOB_FOUND).job_found.job;
+    rig_wait_asked(trainer, 2);
+    rig_stop_job(7, id, NS_PER_S);
+    rig_wait_asked(trainer, 3);
+    assert_int_equal(trainer->deadline_ms, 1000);
+    played_state(&rig, trainer, 3);
+    played_exits(trainer, 0);
+    event = rig_told(FLEET_EVENT_JOB_YIELDED);
+    assert_int_equal(event.answers, 7);
+    rig_wait_job(&rig, "queued");
+    rig_end(&rig);
+}
+
+/* However often control planes are killed, what a trainer is lent has a bound. */
+static void restarts_lend_no_more_than_there_is_room_for(void **state)
+{
+    struct played *trainer;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    rig_wait_asked(trainer, 1);
+    for (uint32_t life = 0; life < 9; life++)
+        rig_restart(&rig);
+    assert_int_equal(rig_objects(&rig, "writing"), 16);
+    assert_string_equal(rig_job(&rig).state, "running");
+    played_state(&rig, trainer, 3);
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    played_exits(trainer, 0);
+    assert_int_equal(rig_objects(&rig, "writing"), 0);
+    rig_end(&rig);
+}
+
 static void restart_keeps_what_a_living_worker_wrote(void **state)
 {
     struct played *trainer;
@@ -596,6 +710,7 @@ static void restart_while_starting_begins_anew(void **state)
 {
     struct played *trainer;
     struct rig rig;
+    job_id id;
 
     (void)state;
     rig_begin(&rig);
@@ -603,11 +718,15 @@ static void restart_while_starting_begins_anew(void **state)
     trainer = rig_worker(2);
     rig_restart(&rig);
     rig_wait_ended(trainer);
+    id = rig_told(FLEET_EVENT_JOB_FOUND).job_found.job; /* its device is not free before it is gone */
+    assert_true(rig_told_none(FLEET_EVENT_JOB_ENDED));
     played_exits(trainer, 137);
     rig_wait_job(&rig, "queued");
     assert_int_equal(rig_job(&rig).crashes, 0);
     assert_int_equal(rig_objects(&rig, "writing"), 0);
-    (void)rig_told(FLEET_EVENT_JOB);
+    assert_int_equal(rig_told(FLEET_EVENT_JOB_ENDED).reason, JOB_LOST);
+    rig_place(2, id);
+    assert_int_equal(rig_worker(3)->launch.attempt, 2);
     rig_end(&rig);
 }
 
@@ -764,6 +883,10 @@ int main(void)
         cmocka_unit_test(suspended_tenant_waits),
         cmocka_unit_test(restart_finds_what_was_queued),
         cmocka_unit_test(restart_loses_a_worker_that_is_gone),
+        cmocka_unit_test(restart_goes_on_with_a_living_trainer),
+        cmocka_unit_test(trainer_that_was_found_and_dies_is_lost_to_the_core),
+        cmocka_unit_test(trainer_that_was_found_without_room_yields),
+        cmocka_unit_test(restarts_lend_no_more_than_there_is_room_for),
         cmocka_unit_test(restart_keeps_what_a_living_worker_wrote),
         cmocka_unit_test(restart_while_starting_begins_anew),
         cmocka_unit_test(restart_validates_anew),
