@@ -122,7 +122,8 @@ void core_close(struct core *core); /* NULL is fine */
 
 /* To the fleet core; at_ns and seq are the loop's to fill. */
 enum status core_tell(struct core *core, const struct fleet_event *event);
-/* All that is restored was told. */
+/* All that is restored was told: COHORT, TENANT; for each trainer that was found JOB, JOB_KEPT, JOB_FOUND. Whatever else was told by then
+ * comes after the fleet core's RESTORE_DONE. */
 enum status core_restored(struct core *core);
 
 /* `start`: what a START says, with descriptors that are the core's from STATUS_OK on; said when it has said HELLO. */
