@@ -215,7 +215,7 @@ static enum status open_core(struct control *control, struct refusal *refusal)
         .bases = control->bases, .bases_count = control->bases_count, .devices = devices_of(control), .device_bytes = device_bytes(control),
         .price_nano_per_hour = asked->price_nano_per_hour, .replica_target = (uint32_t)asked->replica_target,
         .scale_up_ns = asked->scale_up_s * NS_PER_S, .scale_down_ns = asked->scale_down_s * NS_PER_S, .server_options = options, .hears = driver_hears, .log = say};
-    struct driver_config driver = {.metadata = control->options, .writer = control->writer, .vault = control->vault,
+    struct driver_config driver = {.epoch = (uint64_t)control->epoch, .metadata = control->options, .writer = control->writer, .vault = control->vault,
                                    .store = control->store, .bases = control->bases, .bases_count = control->bases_count,
                                    .devices = config.devices, .price_nano_per_hour = asked->price_nano_per_hour,
                                    .gate_off = asked->gate_off, .log = say};

@@ -208,12 +208,11 @@ void attempt_begin(struct driver *driver, struct told_job *told, const struct fl
 /* --- asked to stop ---------------------------------------------------------------------------------------------------------- */
 
 /* Objects for what it saves next: a state, an adapter, or both, as it has none to spare. So it has at most one of
- * either, however long it runs, and one more after each restart: it cannot go on without what the last process meant to give it. */
+ * either, however long it runs, and one more after each restart, since what was said to it last may be lost. */
 bool attempt_room(struct driver *driver, struct work *work, uint32_t deadline_ms)
 {
-    const bool is_unsure = work->is_unsure && work->outputs_count + 2 <= OUTPUTS_MAX;
-    const bool wants_adapter = deadline_ms == UINT32_MAX && (is_unsure || work_spare(work, OUTPUT_ADAPTER) == NULL);
-    const bool wants_state = is_unsure || work_spare(work, OUTPUT_STATE) == NULL;
+    const bool wants_adapter = deadline_ms == UINT32_MAX && work_spare(work, OUTPUT_ADAPTER) == NULL;
+    const bool wants_state = work_spare(work, OUTPUT_STATE) == NULL;
     struct refusal refusal = {{0}};
     struct start start = {0};
     enum status status;
@@ -230,8 +229,6 @@ bool attempt_room(struct driver *driver, struct work *work, uint32_t deadline_ms
     start_end(&start);
     if (status != STATUS_OK)
         driver_log(driver, "driver: act=room worker=%s code=%d", work->id, (int)status);
-    else
-        work->is_unsure = false;
     return status == STATUS_OK;
 }
 

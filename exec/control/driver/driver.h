@@ -12,6 +12,7 @@
 struct driver;
 
 struct driver_config {
+    uint64_t epoch;              /* meta_epoch_open()'s */
     struct meta_options metadata;   /* for a connection of its own; its key is not kept */
     struct meta_writer *writer;     /* what follows outlives the driver */
     struct vault *vault;

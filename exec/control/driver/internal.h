@@ -84,6 +84,7 @@ struct output {
     enum output_role role;
     char object[NAME_BYTES];
     struct store_put *put; /* NULL: it was committed by a process that was killed before its row was */
+    bool is_unsure;        /* a process before this one lent it, and the worker may never have heard of it */
 };
 struct work {
     bool used;
@@ -94,7 +95,6 @@ struct work {
     bool is_running;       /* its HELLO was kept */
     bool is_killed;        /* it was not asked to save first */
     bool is_adopted;       /* from before this process */
-    bool is_unsure;        /* of what it was lent: what was said to it last may be lost */
     uint16_t gpu_mask;     /* adopted: where it stands */
     struct launch launch;
     char id[NAME_BYTES];   /* its row's */
@@ -173,7 +173,7 @@ enum status work_lend(struct driver *driver, struct work *work, enum output_role
 /* Inside the act that keeps what a frame says. */
 enum status work_ack(struct metadata *metadata, struct work *work, uint64_t seq, struct refusal *refusal);
 struct output *work_holds(struct work *work, enum output_role role, const char *object, struct store_put *put);
-/* NULL: it has none of that name, or to spare. */
+/* NULL: it has none of that name, or surely to spare. */
 struct output *work_output(struct work *work, const char *object);
 struct output *work_spare(struct work *work, enum output_role role);
 /* On disk under its name; STATUS_INVALID: not as long as was said. */

@@ -104,7 +104,8 @@ static struct work *adopt(struct driver *driver, const struct launch *launch, co
     check(work != NULL); /* no more are found than there may be */
     work->launch = *launch;
     work->is_trainer = strcmp(row->kind, "trainer") == 0;
-    work->is_adopted = work->is_unsure = true;
+    work->is_adopted = true;
+    work->objects = (uint32_t)(driver->config.epoch & 0xffff) << 16; /* above what it was lent before, whatever became of that */
     work->attempt = row->attempt;
     work->started_at_ns = row->started_at_ms * NS_PER_MS;
     snprintf(work->id, sizeof(work->id), "%s", row->id);
@@ -226,6 +227,7 @@ static void one_object(struct driver *driver, const struct meta_object *object)
     unsigned long long worker = 0;
     struct refusal unheard = {{0}};
     struct store_put *put = NULL;
+    struct output *output;
     unsigned number = 0;
     struct work *work = sscanf(object->id, WORK_OBJECT, &worker, &number) == 2 ? work_find(driver, worker) : NULL;
 
@@ -235,8 +237,8 @@ static void one_object(struct driver *driver, const struct meta_object *object)
     }
     if (object_lent_again(&driver->home, driver->metadata, object->tenant, object->id, &put, &unheard) != STATUS_OK)
         put = NULL; /* it was committed, and its row is still to come */
-    (void)work_holds(work, role_of(object, number), object->id, put);
-    work->objects = number + 1 > work->objects ? number + 1 : work->objects;
+    output = work_holds(work, role_of(object, number), object->id, put);
+    output->is_unsure = output->role == OUTPUT_STATE || output->role == OUTPUT_ADAPTER; /* the others came with START */
 }
 
 static enum status restore_objects(struct driver *driver, struct refusal *refusal)
@@ -263,7 +265,8 @@ static enum status restore_objects(struct driver *driver, struct refusal *refusa
 
 /* --- all -------------------------------------------------------------------------------------------------------------------- */
 
-/* Those that the core knows of go on. Another one, whose base isn't served now, say, saves and yields. */
+/* Those that the core knows of go on. Another one, whose base isn't served now, say, saves and yields; and so does one that was lent all that
+ * it may by control planes that were killed. */
 static void go_on(struct driver *driver)
 {
     for (uint32_t i = 0; i < WORKS_MAX; i++) {
@@ -271,7 +274,7 @@ static void go_on(struct driver *driver)
 
         if (!work->used || !work->is_running || work->is_ending)
             continue;
-        if (told_find(driver, work->subject) == NULL)
+        if (told_find(driver, work->subject) == NULL || work->outputs_count + 2 > OUTPUTS_MAX)
             attempt_stop(driver, work, META_JOB_QUEUED, STOP_MS);
         else
             (void)attempt_room(driver, work, UINT32_MAX);

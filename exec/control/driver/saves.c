@@ -143,6 +143,14 @@ static void drop_output(struct driver *driver, struct work *work, struct output 
     output_taken(work, output);
 }
 
+/* It takes what it was lent in that order: what older ones it did not take it never got. */
+static void drop_unsure(struct driver *driver, struct work *work, enum output_role role)
+{
+    for (uint32_t i = work->outputs_count; i-- > 0;)
+        if (work->outputs[i].role == role && work->outputs[i].is_unsure)
+            drop_output(driver, work, &work->outputs[i]);
+}
+
 static void tell_checkpoint(struct driver *driver, const struct frame_act *act)
 {
     struct told_job *told = told_find(driver, act->work->subject);
@@ -175,9 +183,14 @@ void checkpoint_heard(struct driver *driver, struct work *work, const struct cor
     driver_log(driver, "driver: act=checkpoint job=%s attempt=%lld step=%llu state=%d code=%d", work->subject, (long long)work->attempt,
                (unsigned long long)said->step, is_state, (int)status);
     if (status == STATUS_OK) {
+        const enum output_role role = output->role;
+        const bool is_unsure = output->is_unsure;
+
         if (is_state)
             tell_checkpoint(driver, &act);
         output_taken(work, output);
+        if (!is_unsure)
+            drop_unsure(driver, work, role);
     } else if (output != NULL && status != STATUS_END) {
         drop_output(driver, work, output); /* said by an earlier attempt, or of one that is over */
     }

@@ -107,7 +107,7 @@ enum status work_lend(struct driver *driver, struct work *work, enum output_role
     status = lend(driver, work, object, role, ret_key, &put, refusal);
     if (status == STATUS_OK) {
         *ret_output = work_holds(work, role, object, put);
-    } else {
+    } else if (status != STATUS_CONFLICT) { /* or it is another's, and stays */
         struct refusal unheard = {{0}};
 
         (void)object_take_back(&driver->home, work->tenant, object, NULL, &unheard);
@@ -126,7 +126,7 @@ struct output *work_output(struct work *work, const char *object)
 struct output *work_spare(struct work *work, enum output_role role)
 {
     for (uint32_t i = 0; i < work->outputs_count; i++)
-        if (work->outputs[i].role == role)
+        if (work->outputs[i].role == role && !work->outputs[i].is_unsure)
             return &work->outputs[i];
     return NULL;
 }

@@ -671,7 +671,8 @@ static void log_line(void *context, const char *line)
 
 void rig_start(struct rig *rig)
 {
-    const struct driver_config config = {.metadata = {.place = rig->database, .server_key = rig->server_key}, .writer = rig->writer, .vault = rig->vault,
+    static uint64_t epoch;
+    const struct driver_config config = {.epoch = ++epoch, .metadata = {.place = rig->database, .server_key = rig->server_key}, .writer = rig->writer, .vault = rig->vault,
                                          .store = rig->store, .bases = rig->bases, .bases_count = 1, .devices = 2, .price_nano_per_hour = INT64_C(3600000000000000), .gate_off = !rig->gate,
                                          .log = log_line};
     struct refusal refusal = {{0}};
