@@ -69,6 +69,12 @@ make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/kee
 keeper=$?
 note $keeper "control planes killed at random: $(grep -E 'ERROR: |killed,' "$work/keeper.log" | head -n 1)"
 
+# The whole platform under load, a random process killed every 0.3 to 2 s: nothing acknowledged is lost, nothing is billed twice.
+make --no-print-directory -j"$(nproc)" MODE=release build/release/tests/exec/control/api/test_kill_points >/dev/null &&
+    BERTH_TEST_KILLED_S=120 build/release/tests/exec/control/api/test_kill_points >"$work/platform.log" 2>&1
+platform=$?
+note $platform "the platform killed at random: $(grep -E 'ERROR: |^seed|crashed;' "$work/platform.log" | head -n 3 | tr '\n' ' ')"
+
 # Threads: the team that kernels run on, ranks, the loader beside a worker, servers beside their clients.
 threaded="device/test_team model/test_shard train/test_train_ranks ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds \
     ../crypto/test_vault ../store/test_store ../control/metadata/test_jobs ../control/metadata/test_killed ../control/admin/test_admin \

@@ -1,9 +1,13 @@
 /* kill -9 of each process at named points of a job's life and of answers, over the whole platform: the keeper starts what it must, clients ask
  * again, and in the end what was acknowledged is there, the job has one result, usage is what clients were given, no file lies in the store that no
- * row knows, and nobody was answered by another tenant's adapter. */
+ * row knows, and nobody was answered by another tenant's adapter. With BERTH_TEST_KILLED_S: at random instead, for so many seconds, under load;
+ * BERTH_TEST_SEED repeats a run's choices. */
 #define _DEFAULT_SOURCE /* usleep */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control/metadata/sql.h"
@@ -13,7 +17,10 @@
 
 #define ANSWER_TOKENS 48
 #define CLIENTS 2
-#define WAIT_MS 20000
+#define WAIT_MS 60000
+#define FILES_MAX 256
+#define JOBS_MAX 256
+#define AT_ONCE 6
 
 /* What a client was told of usage. */
 struct told {
@@ -129,7 +136,8 @@ static void create(struct client *client, char ret_job[NAME_BYTES])
     snprintf(ret_job, NAME_BYTES, "%s", answer_text(&answer, "id"));
 }
 
-static void await_job(const struct client *client, const char *job)
+/* False: it failed, and why is in `answer`. */
+static bool await_end(const struct client *client, const char *job)
 {
     char line[256];
     uint32_t waited_ms = 0;
@@ -138,12 +146,19 @@ static void await_job(const struct client *client, const char *job)
     do {
         get(client, line);
         if (strcmp(answer_text(&answer, "status"), "succeeded") == 0)
-            return;
+            return true;
         if (strcmp(answer_text(&answer, "status"), "failed") == 0)
-            break;
+            return false;
         usleep(20000);
     } while ((waited_ms += 20) < WAIT_MS);
-    fail_msg("the job didn't succeed: %s", answer.text);
+    fail_msg("the job doesn't end: %s", answer.text);
+    return false;
+}
+
+static void await_job(const struct client *client, const char *job)
+{
+    if (!await_end(client, job))
+        fail_msg("the job didn't succeed: %s", answer.text);
 }
 
 static int64_t used(const char *name)
@@ -158,14 +173,14 @@ static void take_usage(struct client *client)
     client->told.whole_prompts += used("prompt_tokens");
 }
 
-static void ask_chat(struct client *client, bool streams)
+/* A line on which the answer comes. */
+static int begin_chat(const struct client *client, bool streams)
 {
     char body[1024];
 
     snprintf(body, sizeof(body), "{\"model\": \"%s\", \"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"max_tokens\": %d, \"temperature\": 0%s}",
              client->model, ANSWER_TOKENS, streams ? ", \"stream\": true, \"stream_options\": {\"include_usage\": true}" : "");
-    client_post_with(&rig, client->key, "/v1/chat/completions", "", body, &answer);
-    (void)rig_is_killed();
+    return client_begin_post(&rig, client->key, "/v1/chat/completions", body, strlen(body));
 }
 
 static const char *content_of(const struct answer *of)
@@ -175,9 +190,10 @@ static const char *content_of(const struct answer *of)
     return json_string_value(json_object_get(message, "content"));
 }
 
-static bool chat(struct client *client)
+static bool take_chat(struct client *client, int line)
 {
-    ask_chat(client, false);
+    client_read(line, &answer);
+    (void)rig_is_killed();
     if (answer.status != 200) {
         client->told.cut++;
         return false;
@@ -190,13 +206,14 @@ static bool chat(struct client *client)
 }
 
 /* What came of a stream is the beginning of the tenant's own answer, and the whole of it when it says so. */
-static bool stream(struct client *client)
+static bool take_stream(struct client *client, int line_of_it)
 {
     char text[1024] = "";
     char *save = NULL;
     bool is_whole;
 
-    ask_chat(client, true);
+    client_read(line_of_it, &answer);
+    (void)rig_is_killed();
     is_whole = answer.status == 200 && strstr(answer.text, "data: [DONE]") != NULL;
     for (char *line = answer.status == 200 ? strtok_r((char *)(uintptr_t)answer.body, "\n", &save) : NULL; line != NULL; line = strtok_r(NULL, "\n", &save)) {
         json_t *chunk = strncmp(line, "data: {", 7) == 0 ? json_loads(line + 6, 0, NULL) : NULL;
@@ -221,6 +238,16 @@ static bool stream(struct client *client)
     return true;
 }
 
+static bool chat(struct client *client)
+{
+    return take_chat(client, begin_chat(client, false));
+}
+
+static bool stream(struct client *client)
+{
+    return take_stream(client, begin_chat(client, true));
+}
+
 /* Asks until one is answered whole. */
 static void talk(struct client *client, bool (*ask)(struct client *client))
 {
@@ -239,6 +266,7 @@ static void talk(struct client *client, bool (*ask)(struct client *client))
 #define COUNTS(X)                                                                                                                       \
     X(jobs, "job")                                                                                                                      \
     X(succeeded, "job WHERE state = 'succeeded'")                                                                                       \
+    X(crashed, "job WHERE state = 'failed' AND reason = 'crashed'")                                                                     \
     X(results, "model WHERE step IS NULL AND state = 'live'")                                                                           \
     X(jobs_with_results, "(SELECT DISTINCT job FROM model WHERE step IS NULL) AS with_results")                                        \
     X(alive, "worker WHERE kind <> 'server' AND ended_at_ms IS NULL")                                                                   \
@@ -289,7 +317,8 @@ static void check_usage(uint32_t i)
 
     assert_in_range(rows.requests[i], told->whole, told->whole + told->cut);
     assert_in_range(rows.tokens[i], told->whole_tokens, told->whole_tokens + (int64_t)told->cut * ANSWER_TOKENS);
-    assert_int_equal(rows.prompts[i], rows.requests[i] * (told->whole_prompts / told->whole)); /* all asked the same */
+    /* All asked the same; one that was cut while it waited was not read. */
+    assert_in_range(rows.prompts[i], told->whole_prompts, rows.requests[i] * (told->whole_prompts / told->whole));
 }
 
 static void check_rows(void)
@@ -300,9 +329,9 @@ static void check_rows(void)
     for (uint32_t i = 0; i < CLIENTS; i++)
         check_usage(i);
     assert_int_equal(rows.jobs, jobs);
-    assert_int_equal(rows.succeeded, jobs);
-    assert_int_equal(rows.results, jobs);
-    assert_int_equal(rows.jobs_with_results, jobs);
+    assert_int_equal(rows.succeeded + rows.crashed, jobs);
+    assert_int_equal(rows.results, rows.succeeded);
+    assert_int_equal(rows.jobs_with_results, rows.succeeded);
     assert_int_equal(rows.alive, 0);
     assert_int_equal(rows.overcharged, 0);
     assert_int_equal(rows.uncharged, 0);
@@ -382,6 +411,145 @@ static void after_a_kill_at_this_point_nothing_is_lost(void **context)
     check_rows();
 }
 
+/* --- at random ---------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t seed;
+static char files[FILES_MAX][NAME_BYTES];
+static uint32_t files_count;
+static struct { char id[NAME_BYTES]; uint32_t client; } jobs[JOBS_MAX];
+static uint32_t jobs_count;
+
+static bool is_of_keeper(pid_t process)
+{
+    char path[64];
+    FILE *file;
+    int parent = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
+    file = process > 0 ? fopen(path, "r") : NULL;
+    if (file == NULL)
+        return false;
+    if (fscanf(file, "%*d (%*[^)]) %*c %d", &parent) != 1)
+        parent = 0;
+    fclose(file);
+    return parent == rig.process;
+}
+
+/* Ends a process every 0.3 to 2 s, until it is ended itself. */
+static _Noreturn void kill_on(void)
+{
+    static const char *const names[] = {"control", "vault", "server", "trainer", "validator"};
+
+    for (;;) {
+        pid_t process;
+
+        usleep(300000 + (uint32_t)draw_below(&seed, 1700) * 1000);
+        process = rig_process(&rig, names[draw_below(&seed, ARRAY_COUNT(names))]);
+        if (is_of_keeper(process))
+            (void)kill(process, SIGKILL);
+    }
+}
+
+static pid_t killer_begin(void)
+{
+    pid_t killer;
+
+    fflush(NULL);
+    (void)draw(&seed); /* the next killer makes other choices */
+    killer = fork();
+    if (killer == 0)
+        kill_on();
+    return killer;
+}
+
+static void killer_end(pid_t killer)
+{
+    (void)kill(killer, SIGKILL);
+    (void)waitpid(killer, NULL, 0);
+}
+
+/* Several answers under way at once, some of which nobody reads to the end. */
+static void talk_at_once(void)
+{
+    int lines[AT_ONCE];
+    bool streams[AT_ONCE];
+
+    for (uint32_t i = 0; i < AT_ONCE; i++)
+        lines[i] = begin_chat(&clients[i % CLIENTS], streams[i] = draw_below(&seed, 2) == 0);
+    for (uint32_t i = 0; i < AT_ONCE; i++) {
+        struct client *client = &clients[i % CLIENTS];
+
+        if (draw_below(&seed, 4) == 0) {
+            usleep((uint32_t)draw_below(&seed, 20) * 1000);
+            close(lines[i]);
+            client->told.cut++;
+        } else {
+            (void)(streams[i] ? take_stream : take_chat)(client, lines[i]);
+        }
+    }
+}
+
+static void upload_one(void)
+{
+    client_upload(&rig, rig.key, "", "a", "kept", 4, &answer);
+    if (answer.status == 200 && files_count < FILES_MAX)
+        snprintf(files[files_count++], NAME_BYTES, "%s", answer_text(&answer, "id"));
+}
+
+static void create_one(void)
+{
+    if (jobs_count == JOBS_MAX)
+        return;
+    jobs[jobs_count].client = (uint32_t)draw_below(&seed, CLIENTS);
+    create(&clients[jobs[jobs_count].client], jobs[jobs_count].id);
+    jobs_count++;
+}
+
+static void killed_at_random_nothing_is_lost(void **context)
+{
+    const int64_t seconds = strtoll(getenv("BERTH_TEST_KILLED_S"), NULL, 10);
+    const time_t until = time(NULL) + seconds;
+    pid_t killer;
+    time_t again = time(NULL) + 20;
+
+    (void)context;
+    seed = getenv("BERTH_TEST_SEED") != NULL ? strtoull(getenv("BERTH_TEST_SEED"), NULL, 10) : (uint64_t)time(NULL);
+    printf("seed %llu\n", (unsigned long long)seed);
+    rig_kill_at(0);
+    rig_start(&rig);
+    killer = killer_begin();
+    while (time(NULL) < until) {
+        talk_at_once();
+        if (draw_below(&seed, 8) == 0)
+            create_one();
+        if (draw_below(&seed, 8) == 0)
+            upload_one();
+        if (time(NULL) >= again) { /* the keeper, with which all ends */
+            killer_end(killer);
+            rig_reap(&rig);
+            rig_start(&rig);
+            killer = killer_begin();
+            again = time(NULL) + 20;
+        }
+    }
+    killer_end(killer);
+    for (uint32_t i = 0; i < jobs_count; i++)
+        (void)await_end(&clients[jobs[i].client], jobs[i].id);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        talk(&clients[i], chat);
+    for (uint32_t i = 0; i < files_count; i++) {
+        char line[256];
+
+        snprintf(line, sizeof(line), "GET /v1/files/%s/content", files[i]);
+        get(&clients[0], line);
+        assert_string_equal(answer.body, "kept");
+    }
+    assert_int_equal(rig_stop(&rig), 0);
+    check_rows();
+    printf("%u jobs, %lld crashed; %u files; %u and %u answers whole, %u and %u cut\n", jobs_count, (long long)rows.crashed, files_count,
+           clients[0].told.whole, clients[1].told.whole, clients[0].told.cut, clients[1].told.cut);
+}
+
 /* What the sweeper had no time for is done at the next start. */
 static void nothing_is_left_of_what_went(void **context)
 {
@@ -394,10 +562,16 @@ static void nothing_is_left_of_what_went(void **context)
 
 int main(void)
 {
-    struct CMUnitTest tests[ARRAY_COUNT(points) + 1] = {[ARRAY_COUNT(points)] = cmocka_unit_test(nothing_is_left_of_what_went)};
+    const bool at_random = getenv("BERTH_TEST_KILLED_S") != NULL;
+    struct CMUnitTest tests[ARRAY_COUNT(points) + 1];
+    const struct CMUnitTest random_tests[] = {
+        cmocka_unit_test_teardown(killed_at_random_nothing_is_lost, after),
+        cmocka_unit_test(nothing_is_left_of_what_went),
+    };
 
     for (size_t i = 0; i < ARRAY_COUNT(points); i++)
         tests[i] = (struct CMUnitTest){.name = points[i].name, .test_func = after_a_kill_at_this_point_nothing_is_lost, .teardown_func = after,
                                        .initial_state = (void *)(uintptr_t)&points[i]};
-    return cmocka_run_group_tests(tests, begin, end);
+    tests[ARRAY_COUNT(points)] = random_tests[1];
+    return at_random ? cmocka_run_group_tests(random_tests, begin, end) : cmocka_run_group_tests(tests, begin, end);
 }
