@@ -85,7 +85,7 @@ enum status train_wishes(struct training *training, struct refusal *refusal)
 #undef TAKE
     wishes.beta_chosen = settings->beta > 0;
     if (!(wishes.rate > 0))
-        wishes.rate = run_rate(settings->method, model);
+        wishes.rate = run_rate((enum run_method)settings->method, model);
     training->wishes = wishes;
     return status;
 }

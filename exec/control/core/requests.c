@@ -45,7 +45,7 @@ void request_unlink(struct request_list *list, struct request *request)
 
 static struct request_list *list_of(struct core *core, const struct request *request)
 {
-    switch (request->state) {
+    switch ((enum request_state)request->state) {
     case REQUEST_WAITING:
         return &core->waiting;
     case REQUEST_PARKED:

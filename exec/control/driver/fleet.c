@@ -20,7 +20,7 @@ static struct fleet_event event_of(enum fleet_event_kind kind, uint64_t answers)
     struct fleet_event event;
 
     memset(&event, 0, sizeof(event));
-    event.kind = kind;
+    event.kind = (uint16_t)kind;
     event.answers = answers;
     return event;
 }

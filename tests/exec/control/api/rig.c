@@ -139,7 +139,7 @@ static uint32_t role_of(const char *verb, const char *worker)
         return RIG_VAULT;
     for (uint32_t i = 0; strcmp(verb, "worker") == 0 && i < ARRAY_COUNT(workers); i++)
         if (strcmp(worker, workers[i]) == 0)
-            return RIG_SERVER << i;
+            return (uint32_t)RIG_SERVER << i;
     return strcmp(verb, "control") == 0 ? RIG_CONTROL : 0;
 }
 

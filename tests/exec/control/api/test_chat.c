@@ -681,7 +681,7 @@ static void bodies_that_are_meant_to_hurt_are_refused(void **context)
         "{\"model\":\"tiny\",\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}",
         "{\"model\":\"tiny\\u0000x\"," HELLO "}",
         "{\"model\":\"tiny\"," HELLO ",\"model\":\"tiny\"}",
-        "{\"model\":\"tiny\"," HELLO,
+        ("{\"model\":\"tiny\"," HELLO), /* cut short */
         "[]",
     };
     long before;
