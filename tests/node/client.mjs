@@ -279,8 +279,7 @@ async function cutStreams() {
         }
     });
     await check('a stream whose server is killed ends in an error, and the next one is served', async () => {
-        const servers = processes('server');
-        let begun = 0; // pieces that came
+        let begun; // pieces that came
         const follow = async () => {
             let finished = false;
             for await (const chunk of await babble(one.openai)) {
@@ -289,12 +288,18 @@ async function cutStreams() {
             }
             return finished ? 'whole' : 'silently short';
         };
-        const streams = Array.from({ length: 24 }, () => follow().catch((error) => error instanceof OpenAI.APIError ? 'error' : `${error}`));
-        while (begun < 24) await sleep(1);
-        for (const process_ of servers)
-            try { process.kill(process_, 'SIGKILL'); } catch { /* it had ended before */ }
-        const ends = await Promise.all(streams);
-        assert.ok(ends.every((how) => how === 'whole' || how === 'error'), ends.join());
+        let ends = [];
+        for (let round = 0; round < 10 && !ends.includes('error'); round++) { // a kill may come when all has been said
+            begun = 0;
+            const streams = Array.from({ length: 24 }, () => follow().catch((error) => error instanceof OpenAI.APIError ? 'error' : `${error}`));
+            let over = false;
+            const all = Promise.all(streams).then((how) => { over = true; return how; });
+            while (begun < 24 && !over) await sleep(1);
+            for (const process_ of processes('server'))
+                try { process.kill(process_, 'SIGKILL'); } catch { /* it had ended before */ }
+            ends = await all;
+            assert.ok(ends.every((how) => how === 'whole' || how === 'error'), ends.join());
+        }
         const said = await one.openai.chat.completions.create({ model: 'tiny', messages: [{ role: 'user', content: 'What does a cow say?' }],
             temperature: 0 });
         assert.ok(said.choices[0].message.content.length > 0);
