@@ -10,7 +10,7 @@ place=$(mktemp -d)
 keeper=
 end() { [ -z "$keeper" ] || { kill -TERM "$keeper" && wait "$keeper"; } 2>/dev/null; keeper=; }
 trap 'end; rm -rf "$place"' EXIT
-trap 'exit 1' INT TERM
+trap 'exit 1' INT TERM HUP PIPE
 die() { echo "tests/bench/tunes.sh: $*" >&2; tail -n 5 "$place"/*.log >&2; exit 1; }
 
 # preset, rounds
