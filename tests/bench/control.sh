@@ -4,14 +4,8 @@
 #   tests/bench/control.sh build/MODE
 set -u
 build=$1
-exec=$build/bin/berth-exec
 load=$build/tests/bench/exec/control_load
-place=$(mktemp -d)
-keeper=
-end() { [ -z "$keeper" ] || { kill -TERM "$keeper" && wait "$keeper"; } 2>/dev/null; keeper=; }
-trap 'end; rm -rf "$place"' EXIT
-trap 'exit 1' INT TERM HUP PIPE
-die() { echo "tests/bench/control.sh: $*" >&2; tail -n 5 "$place"/*.log >&2; exit 1; }
+. tests/bench/platform.sh
 
 # case, servers, tokens a second of each stream: 0 is all at once
 measure() {
@@ -19,16 +13,7 @@ measure() {
     bases=
     for i in $(seq "$2"); do bases="$bases --base m$i=$place/tiny"; done
     # shellcheck disable=SC2086
-    "$exec" control --state "$state" --listen 127.0.0.1:0 $bases --gate off \
-        --server-program "$build/tests/bench/exec/stub_server $3" >"$place/out" 2>"$place/$1.log" &
-    keeper=$!
-    tries=0
-    until url=$(sed -n 's/^listening on //p' "$place/out") && [ -n "$url" ] &&
-        curl -fsS --max-time 2 "$url/metrics" 2>/dev/null | grep -q "^berth_servers_up $2\$"; do
-        tries=$((tries + 1))
-        [ $tries -lt 300 ] || die "no server is up after 30 s"
-        sleep 0.1
-    done
+    start "$state" "$place/$1.log" "$2" $bases --gate off --server-program "$build/tests/bench/exec/stub_server $3"
     "$exec" tenant add bench --state "$state" >/dev/null && key=$("$exec" key add bench --state "$state") &&
         "$exec" tenant set bench requests_per_min_max=100000000 tokens_per_min_max=1000000000000 --state "$state" >/dev/null ||
         die "no tenant"
