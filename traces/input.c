@@ -20,6 +20,7 @@ struct input {
     int fd; /* -1: bytes */
     const unsigned char *bytes;
     size_t bytes_left;
+    size_t bytes_given;
     enum packing packing;
     bool between; /* frames of a packed file: here it may end */
     bool cut;
@@ -40,27 +41,22 @@ struct input {
     char problem[INPUT_PROBLEM_MAX];
 };
 
-static enum status raw_fill(struct input *input)
+/* As many bytes as there is room for, so that a pipe cannot hide the magic number; fewer only at the end. */
+static enum status read_block(struct input *input, void *target, size_t room, size_t *ret_count)
 {
-    ssize_t got;
+    size_t count = 0;
 
-    if (input->raw_ended || input->raw_start < input->raw_end)
-        return STATUS_OK;
-    input->raw_start = 0;
-    input->raw_end = 0;
     if (input->fd < 0) {
-        size_t count = input->bytes_left < RAW_BYTES ? input->bytes_left : RAW_BYTES;
-
+        count = min_u64(input->bytes_left, room);
         if (count > 0)
-            memcpy(input->raw, input->bytes, count);
+            memcpy(target, input->bytes, count);
         input->bytes += count;
         input->bytes_left -= count;
-        input->raw_end = count;
-        input->raw_ended = count == 0;
-        return STATUS_OK;
+        input->bytes_given += count;
     }
-    while (input->raw_end < RAW_BYTES) { /* whole blocks, so that a pipe cannot hide the magic number */
-        got = read(input->fd, input->raw + input->raw_end, RAW_BYTES - input->raw_end);
+    while (input->fd >= 0 && count < room) {
+        ssize_t got = read(input->fd, (char *)target + count, room - count);
+
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
@@ -69,10 +65,23 @@ static enum status raw_fill(struct input *input)
         }
         if (got == 0)
             break;
-        input->raw_end += (size_t)got;
+        count += (size_t)got;
     }
-    input->raw_ended = input->raw_end == 0;
+    *ret_count = count;
     return STATUS_OK;
+}
+
+static enum status raw_fill(struct input *input)
+{
+    enum status status;
+
+    if (input->raw_ended || input->raw_start < input->raw_end)
+        return STATUS_OK;
+    input->raw_start = 0;
+    input->raw_end = 0;
+    status = read_block(input, input->raw, RAW_BYTES, &input->raw_end);
+    input->raw_ended = status == STATUS_OK && input->raw_end == 0;
+    return status;
 }
 
 static enum status stream_damaged(struct input *input, const char *kind, const char *why)
@@ -175,24 +184,31 @@ static enum status make_room(struct input *input)
 }
 
 /* At least one more byte of text, or text_ended. */
+static enum status unpack(struct input *input, char *target, size_t room, size_t *ret_count)
+{
+    enum status status = STATUS_OK;
+
+    *ret_count = 0;
+    while (status == STATUS_OK && *ret_count == 0 && !input->text_ended) {
+        status = raw_fill(input);
+        if (status != STATUS_OK)
+            break;
+        switch (input->packing) {
+        case PACKING_PLAIN: status = unpack_plain(input, target, room, ret_count); break;
+        case PACKING_GZIP: status = unpack_gzip(input, target, room, ret_count); break;
+        case PACKING_ZSTD: status = unpack_zstd(input, target, room, ret_count); break;
+        }
+    }
+    return status;
+}
+
 static enum status text_fill(struct input *input)
 {
     enum status status = make_room(input);
     size_t count = 0;
 
-    while (status == STATUS_OK && count == 0 && !input->text_ended) {
-        char *target = input->text + input->end;
-        size_t room = input->text_bytes - input->end;
-
-        status = raw_fill(input);
-        if (status != STATUS_OK)
-            break;
-        switch (input->packing) {
-        case PACKING_PLAIN: status = unpack_plain(input, target, room, &count); break;
-        case PACKING_GZIP: status = unpack_gzip(input, target, room, &count); break;
-        case PACKING_ZSTD: status = unpack_zstd(input, target, room, &count); break;
-        }
-    }
+    if (status == STATUS_OK)
+        status = unpack(input, input->text + input->end, input->text_bytes - input->end, &count);
     input->end += count;
     return status;
 }
@@ -297,6 +313,51 @@ void input_close(struct input *input)
     ZSTD_freeDStream(input->zstd);
     free(input->text);
     free(input);
+}
+
+enum status input_read(struct input *input, void *target, size_t room, size_t *ret_count)
+{
+    enum status status;
+
+    check(input->start == input->end);
+    *ret_count = 0;
+    if (input->text_ended)
+        return STATUS_END;
+    /* Without packing there is no need of a stop on the way. */
+    if (input->packing == PACKING_PLAIN && input->raw_start == input->raw_end) {
+        status = read_block(input, target, room, ret_count);
+        input->text_ended = status == STATUS_OK && *ret_count == 0;
+    } else {
+        status = unpack(input, target, room, ret_count);
+    }
+    return status == STATUS_OK && *ret_count == 0 ? STATUS_END : status;
+}
+
+enum status input_rewind(struct input *input)
+{
+    if (input->fd >= 0 && lseek(input->fd, 0, SEEK_SET) < 0) {
+        snprintf(input->problem, sizeof(input->problem), "cannot be read twice: %s; give a file, no pipe", strerror(errno));
+        return STATUS_IO;
+    }
+    input->bytes -= input->bytes_given;
+    input->bytes_left += input->bytes_given;
+    input->bytes_given = 0;
+    if (input->inflate_made)
+        inflateEnd(&input->inflate);
+    input->inflate_made = false;
+    ZSTD_freeDStream(input->zstd);
+    input->zstd = NULL;
+    input->packing = PACKING_PLAIN;
+    input->cut = false;
+    input->text_ended = false;
+    input->raw_ended = false;
+    input->dropping = false;
+    input->lines = 0;
+    input->start = 0;
+    input->end = 0;
+    input->raw_start = 0;
+    input->raw_end = 0;
+    return input_start(input);
 }
 
 static void give_line(struct input *input, size_t length, bool terminated, struct line *ret_line)

@@ -32,6 +32,11 @@ struct input *input_of_bytes(const void *bytes, size_t count);
 /* OK, END, IO, or CORRUPT when the compressed stream is damaged or cut; the last line of a cut stream is never given,
  * since nobody can know whether it is whole. */
 enum status input_next(struct input *input, struct line *ret_line);
+/* Bytes instead of lines, and never both: as many as come at once, up to `room`, at least one; STATUS_END after the last,
+ * with a count of 0 like every failure. */
+enum status input_read(struct input *input, void *target, size_t room, size_t *ret_count);
+/* To the first byte; STATUS_IO for what cannot seek. */
+enum status input_rewind(struct input *input);
 const char *input_problem(const struct input *input);
 bool input_was_cut(const struct input *input);
 void input_close(struct input *input); /* accepts NULL */
@@ -208,6 +213,9 @@ bool trace_read_name(struct trace *trace, uint32_t cell, char ret_name[TRACE_ID_
 bool trace_read_amount(struct trace *trace, uint32_t cell, uint32_t max, uint32_t *ret_amount);
 bool trace_read_span(struct trace *trace, uint32_t cell, int unit_digits, int64_t *ret_ns);
 bool trace_read_time(struct trace *trace, uint32_t cell, enum trace_time_unit unit, int64_t *ret_ns);
+
+/* The path as the user gave it, but no byte of it can move a cursor; bytes >= 8. */
+void path_show(const char *path, char *ret_shown, size_t bytes);
 
 /* Text from a file, fit for a message: printable ASCII, the rest as \xNN, cut when long. */
 struct quoted {

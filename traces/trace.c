@@ -6,14 +6,13 @@
 
 /* --- opening --- */
 
-/* The path as the user gave it, but no byte of it can move a cursor. */
-static void show_path(struct trace *trace, const char *path)
+void path_show(const char *path, char *ret_shown, size_t bytes)
 {
     size_t i;
 
-    for (i = 0; path[i] != 0 && i < sizeof(trace->path) - 4; i++)
-        trace->path[i] = (unsigned char)path[i] < 0x20 || path[i] == 0x7f ? '?' : path[i];
-    snprintf(trace->path + i, 4, "%s", path[i] != 0 ? "..." : "");
+    for (i = 0; path[i] != 0 && i < bytes - 4; i++)
+        ret_shown[i] = (unsigned char)path[i] < 0x20 || path[i] == 0x7f ? '?' : path[i];
+    snprintf(ret_shown + i, 4, "%s", path[i] != 0 ? "..." : "");
 }
 
 /* A message when the bytes before the first line say that it is no text of ours. */
@@ -107,7 +106,7 @@ static struct trace *trace_create(const char *path, const struct trace_opening *
     trace->options.columns = NULL; /* copied: the caller's may go */
     for (size_t i = 0; i < FORMAT_COLUMNS_MAX; i++)
         trace->at[i] = NONE_INDEX;
-    show_path(trace, path);
+    path_show(path, trace->path, sizeof(trace->path));
     return trace;
 }
 

@@ -1,0 +1,71 @@
+/* What the readers of object traces share, and nobody else includes. A format is a constant struct object_format: it turns
+ * bytes into requests; object_trace.c opens, guesses, counts and keeps the end. */
+#ifndef TRACES_OBJECT_READER_H
+#define TRACES_OBJECT_READER_H
+
+#include "object_trace.h"
+#include "reader.h"
+
+enum { OBJECT_CHUNK_BYTES = 1 << 18 }; /* stays in the second cache; a record or a line is far shorter */
+
+struct object_format {
+    const char *name;
+    const char *about;
+    bool has_next;
+    bool has_size;
+    bool has_time;
+    const char *file_part; /* of names of such files, in small letters; NULL: the name tells nothing */
+    bool (*recognise)(const struct object_trace *trace); /* by the bytes in the chunk; NULL: they tell nothing */
+    /* At the first byte, after opening and after each rewind; NULL: nothing to prepare. */
+    enum status (*start)(struct object_trace *trace);
+    /* Requests up to `max`; when it stops before, trace->end says why, with a message unless it is STATUS_END. */
+    uint32_t (*fill)(struct object_trace *trace, struct object_request *rows, uint32_t max);
+};
+
+struct object_trace {
+    const struct object_format *format;
+    struct object_options options;
+    struct object_trace_info info;
+    struct input *input;
+    bool input_ended;
+    uint64_t chunk_at;   /* byte of the (unpacked) file where chunk[start] stands */
+    size_t start;        /* chunk[start, end) is not read yet */
+    size_t end_of_chunk;
+    uint64_t row;        /* number of the next request, from 0 */
+    int64_t last_ns;
+    enum status end;     /* other than OK: what every further read says */
+    char path[TRACE_MESSAGE_MAX / 2]; /* as shown */
+    char message[TRACE_MESSAGE_MAX];
+    char chunk[OBJECT_CHUNK_BYTES];
+};
+
+#define OBJECT_FORMATS(X) X(oracle_general)
+#define X(word) extern const struct object_format object_format_##word;
+OBJECT_FORMATS(X)
+#undef X
+
+/* What is left goes to the front and more is read behind it, until `wanted` bytes are there or the input ends. false: it
+ * failed, and trace->end says so. */
+bool object_more(struct object_trace *trace, size_t wanted);
+static inline size_t object_left(const struct object_trace *trace)
+{
+    return trace->end_of_chunk - trace->start;
+}
+static inline void object_used(struct object_trace *trace, size_t bytes)
+{
+    trace->start += bytes;
+    trace->chunk_at += bytes;
+}
+
+/* A message about the file; sets trace->end. Returns `status`. */
+__attribute__((format(printf, 3, 4)))
+enum status object_say(struct object_trace *trace, enum status status, const char *what, ...);
+/* The same for record `row` (from 0), which begins at `byte`; STATUS_CORRUPT. */
+__attribute__((format(printf, 4, 5)))
+enum status object_refuse_record(struct object_trace *trace, uint64_t row, uint64_t byte, const char *what, ...);
+
+/* For tests and fuzzing: bytes in memory, which must outlive it. */
+enum status object_trace_open_bytes(const void *bytes, size_t count, const char *format, const struct object_options *options,
+                                    struct object_trace **ret_trace, char *ret_message);
+
+#endif
