@@ -17,16 +17,18 @@ uint32_t histogram_bucket(uint64_t value)
            (uint32_t)((value >> octave) & ((1u << HISTOGRAM_SUB_BITS) - 1));
 }
 
+uint64_t histogram_bucket_low(uint32_t bucket)
+{
+    const uint64_t digits = UINT64_C(1) << HISTOGRAM_SUB_BITS | (bucket & ((1u << HISTOGRAM_SUB_BITS) - 1));
+
+    return bucket < 1u << HISTOGRAM_SUB_BITS ? bucket : digits << ((bucket >> HISTOGRAM_SUB_BITS) - 1);
+}
+
 static uint64_t bucket_middle(uint32_t bucket)
 {
-    uint32_t octave;
-    uint64_t low;
-
-    if (bucket < 1u << HISTOGRAM_SUB_BITS)
-        return bucket;
-    octave = (bucket >> HISTOGRAM_SUB_BITS) - 1;
-    low = (UINT64_C(1) << HISTOGRAM_SUB_BITS | (bucket & ((1u << HISTOGRAM_SUB_BITS) - 1))) << octave;
-    return low + (UINT64_C(1) << octave) / 2;
+    return bucket < 1u << HISTOGRAM_SUB_BITS
+               ? bucket
+               : histogram_bucket_low(bucket) + (UINT64_C(1) << ((bucket >> HISTOGRAM_SUB_BITS) - 1)) / 2;
 }
 
 void histogram_add(struct histogram *histogram, int64_t value)

@@ -27,5 +27,7 @@ int64_t histogram_quantile(const struct histogram *histogram, double q);
 double histogram_mean(const struct histogram *histogram);
 /* Which bucket a value falls in, for those who keep sums beside the counts. */
 uint32_t histogram_bucket(uint64_t value);
+/* The least value that falls in a bucket: any number of seven binary digits that count. */
+uint64_t histogram_bucket_low(uint32_t bucket);
 
 #endif

@@ -87,6 +87,18 @@ static void histogram_quantiles_are_within_0_8_percent(void **state)
     free(values);
 }
 
+static void histogram_buckets_begin_at_numbers_of_seven_digits(void **state)
+{
+    (void)state;
+    for (uint32_t bucket = 1; bucket < HISTOGRAM_BUCKETS; bucket++) {
+        const uint64_t low = histogram_bucket_low(bucket);
+
+        if (histogram_bucket(low) != bucket || histogram_bucket(low - 1) != bucket - 1)
+            fail_msg("bucket %u does not begin at %llu", bucket, (unsigned long long)low);
+    }
+    assert_int_equal(histogram_bucket_low(histogram_bucket(UINT64_C(8) << 30)), UINT64_C(8) << 30);
+}
+
 static void histogram_of_nothing_is_zero(void **state)
 {
     (void)state;
@@ -127,6 +139,7 @@ int main(void)
         cmocka_unit_test(table_agrees_with_an_array),
         cmocka_unit_test(table_refuses_a_key_twice),
         cmocka_unit_test(histogram_quantiles_are_within_0_8_percent),
+        cmocka_unit_test(histogram_buckets_begin_at_numbers_of_seven_digits),
         cmocka_unit_test(histogram_of_nothing_is_zero),
         cmocka_unit_test(histogram_takes_the_greatest_value),
         cmocka_unit_test(hash_of_bytes_sees_every_byte_and_the_length),
