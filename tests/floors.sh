@@ -11,7 +11,7 @@ allowed() {
     shared/base)    echo "shared/base" ;;
     shared/model)   echo "shared/base" ;;
     shared/journal) echo "shared/base" ;;
-    shared/policy)  echo "shared/base shared/model shared/cache/view.h shared/fleet/view.h shared/fleet/event.h" ;;
+    shared/policy)  echo "shared/base shared/model shared/cache/view.h shared/cache/ghost.h shared/fleet/view.h shared/fleet/event.h" ;;
     shared/cache)   echo "shared/base shared/model shared/journal shared/policy/policy.h" ;;
     shared/replica|shared/node|shared/fleet)
                     echo "shared/base shared/model shared/journal shared/cache shared/policy/policy.h" ;;
@@ -30,7 +30,7 @@ allowed() {
     exec/control/admin)
                     echo "shared/base exec/control/metadata exec/engine/files/refusal.h exec/crypto/names.h" ;;
     exec/control/core)
-                    echo "shared/base shared/cache/view.h shared/fleet shared/policy shared/journal exec/control/metadata exec/keeper/launcher.h exec/wire" \
+                    echo "shared/base shared/cache/view.h shared/cache/ghost.h shared/fleet shared/policy shared/journal exec/control/metadata exec/keeper/launcher.h exec/wire" \
                          "exec/engine/files/refusal.h exec/crypto/names.h" ;;
     exec/control/http)
                     echo "shared/base shared/host exec/engine/files/refusal.h" ;;

@@ -25,7 +25,6 @@ struct cache {
     struct slot *slots;       /* [entries_max] */
     uint32_t *held;           /* entries the scan holds, in no order */
     uint32_t held_count;
-    uint32_t free;            /* absent entries, chained by view.entries[].next */
     uint32_t count;
     uint32_t doomed_count;
     uint32_t evictable_count;
@@ -33,7 +32,6 @@ struct cache {
     uint64_t used;
     uint64_t pinned;
     uint64_t used_bytes;
-    uint64_t order_next;
     uint64_t digest_sum;      /* of the shares: what is present */
     uint64_t digest_past;     /* folded: who came, was used and went, in order. It stands for the policy's state. */
     struct cache_counts counts;
@@ -48,9 +46,8 @@ size_t cache_bytes(const struct cache_config *config)
 {
     size_t count = config->entries_max;
 
-    return aligned(sizeof(struct cache)) + aligned(count * sizeof(struct evict_entry)) +
-           aligned(count * sizeof(struct slot)) + 2 * aligned(count * sizeof(uint32_t)) +
-           aligned(table_bytes(config->entries_max));
+    return aligned(sizeof(struct cache)) + aligned(evict_view_bytes(config->evict, config->entries_max)) +
+           aligned(count * sizeof(struct slot)) + aligned(count * sizeof(uint32_t)) + aligned(table_bytes(config->entries_max));
 }
 
 static void *take(unsigned char **at, size_t bytes)
@@ -69,7 +66,7 @@ struct cache *cache_create(void *memory, size_t memory_bytes, const struct cache
 
     check(count >= 1);
     check(config->unit == CACHE_BYTES || config->unit == CACHE_SLOTS);
-    check(config->evict != NULL);
+    check(config->evict != NULL && !config->evict->offline);
     check(config->cost_fixed_ns >= 0);
     check(config->cost_ns_per_mib >= 0);
     check((uintptr_t)memory % _Alignof(struct cache) == 0);
@@ -77,22 +74,13 @@ struct cache *cache_create(void *memory, size_t memory_bytes, const struct cache
     memset(memory, 0, cache_bytes(config));
     cache = take(&at, sizeof(*cache));
     cache->config = *config;
-    cache->view = (struct evict_view){
-        .entries = take(&at, count * sizeof(struct evict_entry)),
-        .heap = take(&at, count * sizeof(uint32_t)),
-        .entries_max = count,
-        .head = NONE_INDEX,
-        .tail = NONE_INDEX,
-        .hand = NONE_INDEX,
-        .cost_fixed_ns = config->cost_fixed_ns,
-        .cost_ns_per_mib = config->cost_ns_per_mib,
-    };
+    evict_view_begin(&cache->view, take(&at, evict_view_bytes(config->evict, count)),
+                     &(struct evict_setup){.policy = config->evict, .entries_max = count, .capacity = config->capacity,
+                                           .cost_fixed_ns = config->cost_fixed_ns, .cost_ns_per_mib = config->cost_ns_per_mib,
+                                           .salt = config->salt});
     cache->slots = take(&at, count * sizeof(struct slot));
     cache->held = take(&at, count * sizeof(uint32_t));
     table_init(&cache->names, take(&at, table_bytes(count)), count);
-    cache->free = 0;
-    for (uint32_t i = 0; i < count; i++)
-        cache->view.entries[i].next = i + 1 < count ? i + 1 : NONE_INDEX;
     return cache;
 }
 
@@ -233,17 +221,23 @@ static void entry_remove(struct cache *cache, uint32_t entry, bool evicted)
     cache->used_bytes -= seen->bytes;
     cache->digest_sum -= slot->share;
     cache->count--;
-    *seen = (struct evict_entry){.next = cache->free, .heap_at = NONE_INDEX};
-    cache->free = entry;
+    evict_entry_give_back(&cache->view, entry);
     past_add(cache, evicted ? PAST_EVICT : PAST_REMOVE, entry);
 }
 
-adapter_id cache_evict_one(struct cache *cache, uint32_t *ret_entry, uint64_t *ret_bytes)
+/* That it is let in is the host's decision here, and made. */
+static void ask(struct cache *cache, adapter_id adapter, uint64_t bytes)
+{
+    check(evict_ask(&cache->view, adapter_key(adapter), size_of(cache, bytes), bytes));
+}
+
+adapter_id cache_evict_one(struct cache *cache, adapter_id adapter, uint64_t bytes_wanted, uint32_t *ret_entry, uint64_t *ret_bytes)
 {
     uint32_t entry;
     uint64_t bytes;
 
     check(cache->evictable_count > 0);
+    ask(cache, adapter, bytes_wanted);
     entry = cache->config.evict->victim(&cache->view);
     check(entry < cache->config.entries_max);
     check(cache->view.entries[entry].present);
@@ -259,32 +253,21 @@ adapter_id cache_evict_one(struct cache *cache, uint32_t *ret_entry, uint64_t *r
 
 uint32_t cache_insert(struct cache *cache, adapter_id adapter, uint64_t bytes)
 {
-    uint32_t entry = cache->free;
-    const uint64_t identity[] = {entry, adapter_key(adapter), bytes};
     struct evict_entry *seen;
     struct slot *slot;
+    uint32_t entry;
 
     check(!adapter_is_base(adapter));
     check(cache_room(cache, bytes) == CACHE_FITS);
-    check(entry < cache->config.entries_max);
+    ask(cache, adapter, bytes);
+    entry = evict_entry_take(&cache->view, adapter_key(adapter), size_of(cache, bytes), bytes);
     seen = &cache->view.entries[entry];
     slot = &cache->slots[entry];
-    cache->free = seen->next;
     *slot = (struct slot){
         .adapter = adapter,
-        .salt = hash_words(0, identity, ARRAY_COUNT(identity)),
+        .salt = hash_words(0, (const uint64_t[]){entry, adapter_key(adapter), bytes}, 3),
         .held_at = NONE_INDEX,
         .fresh = true,
-    };
-    *seen = (struct evict_entry){
-        .size = size_of(cache, bytes),
-        .bytes = bytes,
-        .hits = 1,
-        .order = cache->order_next++,
-        .prev = NONE_INDEX,
-        .next = NONE_INDEX,
-        .heap_at = NONE_INDEX,
-        .present = true,
     };
     table_insert(&cache->names, adapter_key(adapter), entry); /* and that it was absent is checked there */
     cache->count++;
@@ -294,7 +277,9 @@ uint32_t cache_insert(struct cache *cache, adapter_id adapter, uint64_t bytes)
     cache->counts.loaded_bytes += bytes;
     settle(cache, entry);
     past_add(cache, PAST_INSERT, entry);
+    cache->view.now++;
     cache->config.evict->insert(&cache->view, entry);
+    cache->view.asked.open = false;
     return entry;
 }
 
@@ -376,6 +361,7 @@ bool cache_touch(struct cache *cache, uint32_t entry)
         return false;
     }
     cache->view.entries[entry].hits++;
+    cache->view.now++;
     past_add(cache, PAST_TOUCH, entry);
     cache->config.evict->touch(&cache->view, entry);
     if (slot->ready)
@@ -430,7 +416,7 @@ enum cache_answer cache_acquire(struct cache *cache, adapter_id adapter, uint64_
             uint64_t left_bytes;
 
             check(count < victims_max);
-            victims[count++] = cache_evict_one(cache, &left_entry, &left_bytes);
+            victims[count++] = cache_evict_one(cache, adapter, bytes, &left_entry, &left_bytes);
         }
         entry = cache_insert(cache, adapter, bytes);
         answer = CACHE_MISS;
@@ -447,7 +433,7 @@ static uint32_t find_doomed(const struct cache *cache, adapter_id adapter)
 {
     uint32_t found = NONE_INDEX;
 
-    for (uint32_t i = 0; cache->doomed_count > 0 && i < cache->config.entries_max; i++) {
+    for (uint32_t i = 0; cache->doomed_count > 0 && i < cache->view.entries_used; i++) {
         const struct evict_entry *seen = &cache->view.entries[i];
         const struct slot *slot = &cache->slots[i];
 
@@ -512,7 +498,7 @@ static void entry_check(const struct cache *cache, uint32_t entry, struct sums *
 
     check(seen->size == size_of(cache, seen->bytes));
     check(seen->hits >= 1);
-    check(seen->order < cache->order_next);
+    check(seen->order < cache->view.order_next);
     check(seen->evictable == may_leave(slot));
     check(!(slot->doomed && seen->evictable)); /* it should have gone */
     check(slot->doomed || cache_find(cache, slot->adapter) == entry);
@@ -536,18 +522,11 @@ static void entry_check(const struct cache *cache, uint32_t entry, struct sums *
 void cache_check(const struct cache *cache)
 {
     struct sums sums = {0};
-    uint32_t free = 0;
 
-    for (uint32_t i = 0; i < cache->config.entries_max; i++)
+    for (uint32_t i = 0; i < cache->view.entries_used; i++)
         if (cache->view.entries[i].present)
             entry_check(cache, i, &sums);
-    for (uint32_t i = cache->free; i != NONE_INDEX; i = cache->view.entries[i].next) {
-        check(!cache->view.entries[i].present);
-        free++;
-        check(free <= cache->config.entries_max);
-    }
     check(sums.count == cache->count);
-    check(sums.count + free == cache->config.entries_max);
     check(sums.doomed == cache->doomed_count);
     check(sums.count - sums.doomed == cache->names.count);
     check(sums.held == cache->held_count);

@@ -24,6 +24,7 @@ struct cache_config {
     const struct evict_policy *evict;
     int64_t cost_fixed_ns; /* reload cost estimate, for policies that weigh it */
     int64_t cost_ns_per_mib;
+    uint64_t salt;         /* of a policy's chance */
 };
 
 struct cache_counts {
@@ -55,8 +56,9 @@ enum cache_room {
 };
 enum cache_room cache_room(const struct cache *cache, uint64_t bytes);
 
-/* Evicts the policy's victim and says which it was. There must be one (checked): ask cache_room() first. */
-adapter_id cache_evict_one(struct cache *cache, uint32_t *ret_entry, uint64_t *ret_bytes);
+/* Evicts the policy's victim for `adapter`, which is to come, and says which it was. There must be one (checked): ask cache_room()
+ * first. */
+adapter_id cache_evict_one(struct cache *cache, adapter_id adapter, uint64_t bytes, uint32_t *ret_entry, uint64_t *ret_bytes);
 
 /* Takes room for a load: the adapter must be absent and cache_room() CACHE_FITS (checked). LOADING, pins 0; counts a
  * miss. */

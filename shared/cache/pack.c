@@ -8,6 +8,7 @@ void cache_config_pack(struct journal_words *words, const struct cache_config *c
     journal_put_name(words, config->evict->name);
     journal_put(words, (uint64_t)config->cost_fixed_ns);
     journal_put(words, (uint64_t)config->cost_ns_per_mib);
+    journal_put(words, config->salt);
 }
 
 enum status cache_config_unpack(struct journal_words *words, struct cache_config *ret_config)
@@ -22,7 +23,8 @@ enum status cache_config_unpack(struct journal_words *words, struct cache_config
     config.evict = evict_policy_find(name);
     config.cost_fixed_ns = (int64_t)journal_take(words);
     config.cost_ns_per_mib = (int64_t)journal_take(words);
-    if (config.evict == NULL)
+    config.salt = journal_take(words);
+    if (config.evict == NULL || config.evict->offline)
         return STATUS_NOT_FOUND;
     *ret_config = config;
     return STATUS_OK;

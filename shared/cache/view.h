@@ -1,46 +1,118 @@
-/* What an eviction policy sees and keeps: an entry's facts, and bookkeeping that every policy needs (a list, a heap,
- * a hand, a clock). The cache owns all of it; a policy is choice without memory of its own. */
+/* What an eviction policy sees and keeps: entries' facts, and the bookkeeping that policies share (lists, a heap, ghosts, a hand, a
+ * clock). A host owns all of it: the cache of cache.h, or a simulation of nothing but caches. A policy is choice without memory of its
+ * own. Every reference is an index, so that a host may move it all to a larger place. */
 #ifndef CACHE_VIEW_H
 #define CACHE_VIEW_H
 
-#include "base/base.h"
+#include "cache/ghost.h"
+
+struct evict_policy;
+
+#define EVICT_LISTS_MAX 8
+#define EVICT_PARAMETERS_MAX 4
 
 struct evict_entry {
-    uint64_t size;      /* what it weighs in the cache's unit: bytes, or 1 when slots are counted */
+    uint64_t name;      /* who it is: what ghosts and sketches remember */
+    uint64_t size;      /* what it weighs in the cache's unit: bytes, or 1 when slots are counted; may be 0 */
     uint64_t bytes;     /* real bytes, whatever the unit */
-    uint64_t hits;      /* touches since insertion, the insertion included */
-    uint64_t key;       /* a policy's priority; the smallest leaves first */
+    uint64_t hits;      /* uses since insertion, the insertion included */
+    uint64_t key;       /* a policy's own; in the heap the smallest leaves first */
     uint64_t order;     /* insertion number: ties go to the older */
-    uint32_t prev;      /* list neighbours; NONE_INDEX at the ends */
+    uint32_t prev;      /* list neighbours, towards the head and towards the tail; NONE_INDEX at the ends */
     uint32_t next;
     uint32_t heap_at;   /* position in `heap`, NONE_INDEX when not in it */
-    uint16_t mark;      /* a policy's bits: SIEVE's visited */
+    uint8_t mark;       /* a policy's own: SIEVE's visited */
+    uint8_t list;       /* the list it is in, or was in last */
     bool evictable;     /* loaded, unpinned, not held: the only ones victim() may answer */
     bool present;
+};
+
+struct evict_list {
+    uint32_t head;      /* newest, or most recent, first */
+    uint32_t tail;
+    uint32_t count;
+    uint64_t size;      /* of its entries, in the unit */
+};
+
+/* What was missed and is about to come. */
+struct evict_ask {
+    uint64_t name;
+    uint64_t size;
+    uint64_t bytes;
+    bool open;          /* the policy has heard of it, and it has not come yet */
 };
 
 struct evict_view {
     struct evict_entry *entries; /* [entries_max] */
     uint32_t entries_max;
-    uint32_t head;               /* list: newest, or most recent, first */
-    uint32_t tail;
+    uint32_t entries_used;       /* nothing was ever present at this index or beyond */
+    uint32_t entries_free;       /* absent ones below it, chained by `next` */
+    struct evict_list lists[EVICT_LISTS_MAX];
     uint32_t hand;               /* SIEVE, CLOCK; NONE_INDEX: at the tail */
-    uint32_t *heap;              /* [entries_max], binary, by (key, order) */
+    uint32_t *heap;              /* [entries_max], binary, by (key, order); only for a policy that asks for one */
     uint32_t heap_count;
+    struct evict_ghosts ghosts;  /* of those that left; ghosts_max is 0 for a policy that asks for none */
+    struct evict_ask asked;      /* between miss() and insert() */
+    uint64_t capacity;           /* in the unit */
     uint64_t clock;              /* GDSF's L, and the like */
+    uint64_t order_next;
+    uint64_t now;                /* uses so far: insertions and touches. No policy knows another time. */
+    uint64_t next_use;           /* offline policies: `now` of the next use of what is asked for, inserted or touched; NONE_USE */
     int64_t cost_fixed_ns;       /* estimate of a reload: fixed + bytes * per_mib / 2^20 */
     int64_t cost_ns_per_mib;
+    uint64_t salt;               /* chance is a hash of it; see evict_draw() */
+    uint64_t draws;
+    double parameters[EVICT_PARAMETERS_MAX]; /* in the order of the policy's keys */
+    void *state;                 /* a policy's own, zeroed at the beginning */
+    const struct evict_policy *policy;
 };
+#define NONE_USE UINT64_MAX
 
-void evict_list_push_head(struct evict_view *view, uint32_t entry);
+/* --- for hosts --- */
+
+struct evict_setup {
+    const struct evict_policy *policy;
+    const double *parameters;    /* NULL: the policy's defaults */
+    uint32_t entries_max;
+    uint64_t capacity;
+    int64_t cost_fixed_ns;
+    int64_t cost_ns_per_mib;
+    uint64_t salt;
+};
+size_t evict_view_bytes(const struct evict_policy *policy, uint32_t entries_max);
+/* `memory` is aligned as malloc() does it; 64 is better. */
+void evict_view_begin(struct evict_view *view, void *memory, const struct evict_setup *setup);
+/* To a larger place; the old one is the caller's again. What was sized by the number of entries grows with it. */
+void evict_view_move(struct evict_view *view, void *memory, uint32_t entries_max);
+/* Tells the policy of a miss, once until it is inserted. False: let it pass by (offline policies alone say so). */
+bool evict_ask(struct evict_view *view, uint64_t name, uint64_t size, uint64_t bytes);
+/* A free entry, filled in and present, not yet told to the policy. There must be one (checked). */
+uint32_t evict_entry_take(struct evict_view *view, uint64_t name, uint64_t size, uint64_t bytes);
+void evict_entry_give_back(struct evict_view *view, uint32_t entry);
+/* Every invariant of lists, heap and ghosts, and the policy's own, O(entries_max). */
+void evict_view_check(const struct evict_view *view);
+
+/* --- for policies --- */
+
+void evict_list_push_head(struct evict_view *view, uint8_t list, uint32_t entry);
+void evict_list_push_tail(struct evict_view *view, uint8_t list, uint32_t entry);
 void evict_list_remove(struct evict_view *view, uint32_t entry);
+/* Within its list. */
+void evict_list_to_head(struct evict_view *view, uint32_t entry);
+/* The evictable entry nearest to the tail; NONE_INDEX if none. */
+uint32_t evict_list_victim(const struct evict_view *view, uint8_t list);
+
 void evict_heap_insert(struct evict_view *view, uint32_t entry);
 void evict_heap_remove(struct evict_view *view, uint32_t entry);
 /* After `key` of an entry in the heap has changed. */
 void evict_heap_update(struct evict_view *view, uint32_t entry);
 /* The smallest (key, order) among the evictable; NONE_INDEX if none. Goes down past unevictable entries only. */
 uint32_t evict_heap_victim(const struct evict_view *view);
-/* Every invariant of the list and the heap, O(entries_max). */
-void evict_view_check(const struct evict_view *view);
+
+/* Chance: a hash of salt, purpose and how many were drawn before. evict_draw_below(): uniform below `bound`, which is at least 1. */
+uint64_t evict_draw(struct evict_view *view, uint64_t purpose);
+uint64_t evict_draw_below(struct evict_view *view, uint64_t purpose, uint64_t bound);
+/* An evictable entry, each as likely; NONE_INDEX if none. */
+uint32_t evict_draw_entry(struct evict_view *view, uint64_t purpose);
 
 #endif

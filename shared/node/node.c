@@ -417,7 +417,7 @@ static void begin_fetches(struct node *node, struct node_commands *out)
             return;
         }
         if (room == CACHE_EVICTABLE) {
-            evicted = cache_evict_one(node->cache, &entry, &bytes);
+            evicted = cache_evict_one(node->cache, item->adapter, item->bytes, &entry, &bytes);
             say_drop(node, out, evicted, bytes, NODE_DROP_EVICTED);
         } else {
             fetch_begin(node, node->queue.head, out);

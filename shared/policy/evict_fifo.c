@@ -3,7 +3,7 @@
 
 static void fifo_insert(struct evict_view *view, uint32_t entry)
 {
-    evict_list_push_head(view, entry);
+    evict_list_push_head(view, 0, entry);
 }
 
 static void fifo_touch(struct evict_view *view, uint32_t entry)
@@ -20,16 +20,13 @@ static void fifo_remove(struct evict_view *view, uint32_t entry, bool evicted)
 
 static uint32_t fifo_victim(struct evict_view *view)
 {
-    uint32_t entry = view->tail;
-
-    while (entry != NONE_INDEX && !view->entries[entry].evictable)
-        entry = view->entries[entry].prev;
-    return entry;
+    return evict_list_victim(view, 0);
 }
 
 const struct evict_policy evict_fifo = {
     .name = "fifo",
     .about = "oldest load first, whatever its use",
+    .source = "folklore",
     .insert = fifo_insert,
     .touch = fifo_touch,
     .remove = fifo_remove,

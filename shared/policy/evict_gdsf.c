@@ -81,6 +81,8 @@ static uint32_t gdsf_victim(struct evict_view *view)
 const struct evict_policy evict_gdsf = {
     .name = "gdsf",
     .about = "least use times reload cost per byte, aging",
+    .source = "Cherkasova, HP Labs technical report 98-69, 1998",
+    .has_heap = true,
     .insert = gdsf_insert,
     .touch = gdsf_touch,
     .remove = gdsf_remove,

@@ -28,6 +28,8 @@ static uint32_t lfu_victim(struct evict_view *view)
 const struct evict_policy evict_lfu = {
     .name = "lfu",
     .about = "least often used since it was loaded",
+    .source = "folklore",
+    .has_heap = true,
     .insert = lfu_insert,
     .touch = lfu_touch,
     .remove = lfu_remove,

@@ -3,15 +3,12 @@
 
 static void lru_insert(struct evict_view *view, uint32_t entry)
 {
-    evict_list_push_head(view, entry);
+    evict_list_push_head(view, 0, entry);
 }
 
 static void lru_touch(struct evict_view *view, uint32_t entry)
 {
-    if (view->head == entry)
-        return;
-    evict_list_remove(view, entry);
-    evict_list_push_head(view, entry);
+    evict_list_to_head(view, entry);
 }
 
 static void lru_remove(struct evict_view *view, uint32_t entry, bool evicted)
@@ -22,16 +19,13 @@ static void lru_remove(struct evict_view *view, uint32_t entry, bool evicted)
 
 static uint32_t lru_victim(struct evict_view *view)
 {
-    uint32_t entry = view->tail;
-
-    while (entry != NONE_INDEX && !view->entries[entry].evictable)
-        entry = view->entries[entry].prev;
-    return entry;
+    return evict_list_victim(view, 0);
 }
 
 const struct evict_policy evict_lru = {
     .name = "lru",
     .about = "least recently used",
+    .source = "folklore; Mattson, Gecsei, Slutz, Traiger, IBM Systems Journal 1970, for its stack property",
     .insert = lru_insert,
     .touch = lru_touch,
     .remove = lru_remove,

@@ -6,7 +6,7 @@
 static void sieve_insert(struct evict_view *view, uint32_t entry)
 {
     view->entries[entry].mark = 0;
-    evict_list_push_head(view, entry);
+    evict_list_push_head(view, 0, entry);
 }
 
 static void sieve_touch(struct evict_view *view, uint32_t entry)
@@ -30,7 +30,7 @@ static uint32_t sieve_victim(struct evict_view *view)
 
     for (uint32_t ways = 0; ways < 3; ways++) {
         if (entry == NONE_INDEX)
-            entry = view->tail;
+            entry = view->lists[0].tail;
         while (entry != NONE_INDEX) {
             struct evict_entry *passed = &view->entries[entry];
 
@@ -49,6 +49,7 @@ static uint32_t sieve_victim(struct evict_view *view)
 const struct evict_policy evict_sieve = {
     .name = "sieve",
     .about = "first in, first out, sparing what was used since the hand last passed",
+    .source = "Zhang, Yang, Yue, Vigfusson, Rashmi, NSDI 2024, algorithm 1",
     .insert = sieve_insert,
     .touch = sieve_touch,
     .remove = sieve_remove,

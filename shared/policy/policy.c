@@ -4,6 +4,7 @@
 /* X(question, LIST, what it asks): in the order of `berth-sim policies`. */
 #define QUESTIONS(X)                                                    \
     X(evict, EVICT_POLICIES, "What leaves a tier?")                     \
+    X(admit, ADMIT_POLICIES, "What may enter a tier?")                  \
     X(queue, QUEUE_POLICIES, "Which request goes next in a replica?")   \
     X(route, ROUTE_POLICIES, "Which replica takes a request?")          \
     X(order, ORDER_POLICIES, "Which job goes next?")                    \
@@ -12,12 +13,14 @@
 
 #define NAME(question, name) &question##_##name,
 #define EVICT(name) NAME(evict, name)
+#define ADMIT(name) NAME(admit, name)
 #define QUEUE(name) NAME(queue, name)
 #define ROUTE(name) NAME(route, name)
 #define ORDER(name) NAME(order, name)
 #define PLACE(name) NAME(place, name)
 #define SCALE(name) NAME(scale, name)
 static const struct evict_policy *const evict_policies[] = {EVICT_POLICIES(EVICT)};
+static const struct admit_policy *const admit_policies[] = {ADMIT_POLICIES(ADMIT)};
 static const struct queue_policy *const queue_policies[] = {QUEUE_POLICIES(QUEUE)};
 static const struct route_policy *const route_policies[] = {ROUTE_POLICIES(ROUTE)};
 static const struct order_policy *const order_policies[] = {ORDER_POLICIES(ORDER)};

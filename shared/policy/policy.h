@@ -11,16 +11,61 @@ struct fleet_view;
 struct fleet_ask;
 struct scale_view;
 
-/* Evict: what leaves a tier? Bookkeeping hooks, then the choice. All are called by the cache alone. */
+/* A parameter of a policy: `name=value` behind the policy's own, "slru:segments=4". */
+struct evict_key {
+    const char *name;
+    const char *about;
+    double value; /* the default: the paper's */
+    double min, max;
+};
+
+/* Evict: what leaves a tier? Bookkeeping hooks, then the choice. All are called by a host of cache/view.h alone: on a miss evict_ask(),
+ * then victims (each removed) until there is room, then insert(). Optional hooks may be NULL. */
 struct evict_policy {
     const char *name;
     const char *about;
+    const char *source;      /* the paper, and where in it */
+    const struct evict_key *keys;
+    uint32_t keys_count;
+    bool has_heap;
+    bool offline;            /* needs view->next_use: a bound for simulations, not for a cache that serves */
+    uint32_t ghosts_percent; /* room for ghosts, of as many entries as there may be; 0: none */
+    size_t (*state_bytes)(uint32_t entries_max); /* of view->state; optional */
+    void (*begin)(struct evict_view *view);      /* optional: all is zero already, the parameters are there */
+    /* The state has come to a larger place, all zeros; optional: then its bytes are copied. */
+    void (*grow)(struct evict_view *view, const void *old_state, uint32_t old_entries_max);
+    /* view->asked is absent and will be inserted. Optional. False, of offline policies only: not worth a place. */
+    bool (*miss)(struct evict_view *view);
     void (*insert)(struct evict_view *view, uint32_t entry); /* entry is present, hits = 1 */
     void (*touch)(struct evict_view *view, uint32_t entry);  /* a hit; hits is already counted */
-    /* `evicted`: it was this policy's own victim (GDSF ages by it); otherwise it was retired. */
+    /* `evicted`: it was this policy's own victim (GDSF ages by it, ghosts are made of it); otherwise it was retired. */
     void (*remove)(struct evict_view *view, uint32_t entry, bool evicted);
-    /* An evictable entry, or NONE_INDEX when there is none. May move marks and hands. */
+    /* An evictable entry, or NONE_INDEX when there is none. May move marks, hands and entries between lists. */
     uint32_t (*victim)(struct evict_view *view);
+    void (*verify)(const struct evict_view *view);           /* its own invariants; optional */
+};
+
+/* Admit: what may enter a tier? For hosts that may let a miss pass by; a server, which must load what is asked for, has no use for it. */
+struct admit_view {
+    uint64_t capacity;       /* in the unit */
+    uint32_t entries_max;
+    uint64_t salt;           /* chance is a hash of it and of `draws` */
+    uint64_t draws;
+    double parameters[EVICT_PARAMETERS_MAX];
+    void *state;             /* a policy's own, zeroed at the beginning */
+};
+struct admit_policy {
+    const char *name;
+    const char *about;
+    const char *source;
+    const struct evict_key *keys;
+    uint32_t keys_count;
+    size_t (*state_bytes)(uint32_t entries_max); /* optional, as are begin, grow and use */
+    void (*begin)(struct admit_view *view);
+    void (*grow)(struct admit_view *view, const void *old_state, uint32_t old_entries_max);
+    void (*use)(struct admit_view *view, uint64_t name, uint64_t size); /* each use, hit or miss, before wants() */
+    /* `victim`: what would leave first for it; NULL: there is room. Oversize is not asked. */
+    bool (*wants)(struct admit_view *view, const struct evict_ask *asked, const struct evict_entry *victim);
 };
 
 /* Queue: which request goes next in a replica? Requests stand in arrival order within a class; classes compete by key,
@@ -63,6 +108,7 @@ struct scale_policy {
 };
 
 #define EVICT_POLICIES(X) X(lru) X(fifo) X(lfu) X(sieve) X(gdsf)
+#define ADMIT_POLICIES(X) X(always)
 #define QUEUE_POLICIES(X) X(fcfs) X(vtc)
 #define ROUTE_POLICIES(X) X(round_robin) X(random) X(least_loaded) X(power_of_two) X(sticky) X(bounded) X(affinity)
 
@@ -82,6 +128,9 @@ SCALE_POLICIES(X)
 #define X(name) extern const struct evict_policy evict_##name;
 EVICT_POLICIES(X)
 #undef X
+#define X(name) extern const struct admit_policy admit_##name;
+ADMIT_POLICIES(X)
+#undef X
 #define X(name) extern const struct queue_policy queue_##name;
 QUEUE_POLICIES(X)
 #undef X
@@ -91,6 +140,7 @@ ROUTE_POLICIES(X)
 
 /* NULL when the name is unknown. Names are written with hyphens: "round-robin". */
 const struct evict_policy *evict_policy_find(const char *name);
+const struct admit_policy *admit_policy_find(const char *name);
 const struct queue_policy *queue_policy_find(const char *name);
 const struct route_policy *route_policy_find(const char *name);
 const struct order_policy *order_policy_find(const char *name);

@@ -168,7 +168,7 @@ enum load_answer adapter_load(struct replica *replica, uint32_t index, struct re
 
         if (!say_room(out, 1))
             return LOAD_UNSAID;
-        (void)cache_evict_one(replica->cache, &entry, &bytes);
+        (void)cache_evict_one(replica->cache, adapter->id, adapter->bytes, &entry, &bytes);
         say_evict(replica, out, &replica->adapters[replica->slot_adapters[entry]]);
     }
     check(room == CACHE_FITS);

@@ -70,7 +70,8 @@ static struct replica_config replica_config_of(const struct sim *sim, const stru
                   .evict = evict_policy_find(keys->evict),
                   .cost_fixed_ns = (int64_t)(pool->profile.load_fixed_us * 1e3),
                   .cost_ns_per_mib =
-                      (int64_t)(1048576.0 / (double)keys->tp / pool->profile.host_bytes_per_s * 1e9)},
+                      (int64_t)(1048576.0 / (double)keys->tp / pool->profile.host_bytes_per_s * 1e9),
+                  .salt = hash_mix(sim->scenario->seed)},
     };
 
     config.slots.entries_max = keys->slots_count > 0 ? (uint32_t)keys->slots_count
@@ -173,7 +174,8 @@ static enum status setup_node(struct sim *sim, uint32_t pool_index, uint32_t rep
                  .entries_max = entries_for(sim->scenario, pool, keys->host_bytes, known_max(sim)),
                  .evict = evict_policy_find(keys->host_evict),
                  .cost_fixed_ns = (int64_t)(pool->profile.store_first_byte_ms * 1e6),
-                 .cost_ns_per_mib = (int64_t)(1048576.0 / pool->profile.store_bytes_per_s * 1e9)},
+                 .cost_ns_per_mib = (int64_t)(1048576.0 / pool->profile.store_bytes_per_s * 1e9),
+                 .salt = hash_mix(sim->scenario->seed)},
         .wants_max = replicas * (uint32_t)keys->loads_max + 1,
         .fetches_max = (uint32_t)keys->fetches_max,
     };

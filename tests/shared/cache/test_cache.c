@@ -142,7 +142,7 @@ static void do_evict(void *context)
     uint32_t entry;
     uint64_t bytes;
 
-    cache_evict_one(act->cache, &entry, &bytes);
+    cache_evict_one(act->cache, act->adapter, act->bytes, &entry, &bytes);
 }
 
 static void do_acquire_without_room_for_victims(void *context)
@@ -281,7 +281,7 @@ static void slots_weigh_one_whatever_their_bytes(void **state)
     cache_arrived(cache, cache_insert(cache, B, 1));
     assert_int_equal(cache_used(cache), 2);
     assert_true(cache_used_bytes(cache) == UINT64_MAX / 4 + 1);
-    cache_evict_one(cache, &entry, &bytes);
+    cache_evict_one(cache, C, 1, &entry, &bytes);
     assert_true(bytes == UINT64_MAX / 4);
     assert_true(cache_counts(cache).evicted_bytes == UINT64_MAX / 4);
     free(cache);
@@ -489,7 +489,7 @@ static void held_entries_stay_until_the_next_scan(void **state)
     cache_pin(cache, a); /* pinned and unpinned while held: still held */
     cache_unpin(cache, a);
     cache_check(cache);
-    assert_true(adapter_id_equal(cache_evict_one(cache, &entry, &bytes), B));
+    assert_true(adapter_id_equal(cache_evict_one(cache, D, 1, &entry, &bytes), B));
     assert_int_equal(cache_room(cache, 1), CACHE_FITS);
     b = cache_insert(cache, B, 1);
     assert_int_equal(cache_room(cache, 1), CACHE_BLOCKED);
@@ -498,7 +498,7 @@ static void held_entries_stay_until_the_next_scan(void **state)
     cache_hold_begin(cache);
     c = cache_insert(cache, C, 1);
     assert_int_equal(cache_room(cache, 1), CACHE_EVICTABLE);
-    assert_true(adapter_id_equal(cache_evict_one(cache, &entry, &bytes), A));
+    assert_true(adapter_id_equal(cache_evict_one(cache, D, 1, &entry, &bytes), A));
     cache_check(cache);
     free(cache);
 }

@@ -340,7 +340,7 @@ static void do_evict(struct pair *pair)
 
     if (twin_victim_fifo(&pair->twin) == NONE_INDEX)
         return;
-    adapter = cache_evict_one(pair->cache, &entry, &bytes);
+    adapter = cache_evict_one(pair->cache, (adapter_id){IDS + 1, 1}, 1, &entry, &bytes);
     expect_equal(pair, bytes, bytes_of(adapter));
     expect_equal(pair, adapter_key(adapter), adapter_key(twin_evict(pair)));
 }
@@ -481,7 +481,7 @@ static void gdsf_takes_the_greatest_cost_there_is(void **state)
     for (uint32_t i = 0; i < 10; i++)
         cache_touch(cache, large);
     cache_check(cache);
-    assert_int_equal(cache_evict_one(cache, &entry, &left).index, 2);
+    assert_int_equal(cache_evict_one(cache, (adapter_id){3, 1}, 1, &entry, &left).index, 2);
     assert_true(left == UINT64_MAX - 1);
     cache_check(cache);
     free(cache);

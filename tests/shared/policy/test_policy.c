@@ -19,6 +19,7 @@ static bool is_found(const struct policy_line *line)
         others += !its_own && policy != NULL && policy->about == line->about;              \
     } while (0)
     LOOK(evict);
+    LOOK(admit);
     LOOK(queue);
     LOOK(route);
     LOOK(order);
@@ -32,7 +33,7 @@ static void every_listed_policy_is_found_by_its_name(void **state)
 {
     (void)state;
 #define X(name) +1
-    const size_t expected = 0 EVICT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X) ORDER_POLICIES(X) PLACE_POLICIES(X)
+    const size_t expected = 0 EVICT_POLICIES(X) ADMIT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X) ORDER_POLICIES(X) PLACE_POLICIES(X)
         SCALE_POLICIES(X);
 #undef X
     struct policy_line line = {0};
@@ -45,8 +46,8 @@ static void every_listed_policy_is_found_by_its_name(void **state)
         assert_true(strlen(line.about) > 0);
         /* Names are written on command lines and in scenario files. */
         for (const char *at = line.name; *at != 0; at++)
-            if (!islower((unsigned char)*at) && *at != '-')
-                fail_msg("the name %s is not lower case with hyphens", line.name);
+            if (!islower((unsigned char)*at) && !isdigit((unsigned char)*at) && *at != '-')
+                fail_msg("the name %s is not lower case letters, digits and hyphens", line.name);
     }
     assert_int_equal(count, expected);
     line.name = "kept";

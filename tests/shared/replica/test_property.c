@@ -40,7 +40,7 @@ static struct replica_config small_config(const struct queue_policy *queue, cons
                                          .cost_fixed_ns = 1000,
                                          .cost_ns_per_mib = 10};
     if (config.slots.unit == CACHE_BYTES)
-        config.slots = (struct cache_config){CACHE_BYTES, 10, 5, evict, 1000, 10};
+        config.slots = (struct cache_config){CACHE_BYTES, 10, 5, evict, 1000, 10, 0};
     return config;
 }
 
@@ -189,7 +189,7 @@ static void bursts_are_said_over_ticks_with_other_events_between(void **state)
         config.token_budget = 4000;
         config.kv_blocks = 1200;
         config.max_loras = 4;
-        config.slots = (struct cache_config){CACHE_SLOTS, 5, 5, &evict_lru, 1, 1};
+        config.slots = (struct cache_config){CACHE_SLOTS, 5, 5, &evict_lru, 1, 1, 0};
         rig = rig_new(&config);
         rig->lazy_ticks = true;
         rig->label = "bursts";
