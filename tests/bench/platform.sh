@@ -12,6 +12,7 @@ die() { echo "$0: $*" >&2; tail -n 5 "$place"/*.log >&2; exit 1; }
 start() {
     state=$1 log=$2 servers=$3
     shift 3
+    : >"$place/out"
     "$exec" control --state "$state" --listen 127.0.0.1:0 "$@" >"$place/out" 2>"$log" &
     keeper=$!
     tries=0

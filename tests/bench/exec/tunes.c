@@ -1,16 +1,21 @@
 /* What a tuned model costs beside its base, over the API of a platform that knows thousands of them.
- *   tunes fill STATE NAME=FOLDER    while nothing runs: two organizations' models, of which those that will be asked have sealed objects, copies
- *                                   of FOLDER/adapters/0000 with other numbers, and the others have rows alone; prints KEY MODEL of the former
- *   tunes ask PORT NAME ROUNDS      reads those; base, warm and cold in turn in every round, so a slow machine is slow for all; JSON lines */
+ *   tunes fill STATE NAME=FOLDER MODELS    while nothing runs: models of two organizations, each a sealed object under a key of its own: a copy of
+ *                                          FOLDER/adapters/0000 with other numbers; prints a line KEY MODEL of each
+ *   tunes ask PORT NAME ROUNDS ANSWERS     reads those, and asks for them by Zipf's law: cold, warm, base and tuned in turn in every round, so a slow
+ *                                          machine is slow for all; then ANSWERS, and all models, several at once. JSON lines */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/zipf.h"
 #include "control/bases.h"
 #include "control/folder.h"
 #include "control/metadata/key.h"
@@ -19,7 +24,7 @@
 #include "control/objects/objects.h"
 #include "engine/lora/peft.h"
 
-enum { ROWS = 5000, ASKED = 24, PROMPT = 512, TOKENS = 48, RANK_MAX = 64, TENANTS = 2 };
+enum { MODELS_MAX = 5000, PROMPT = 512, TOKENS = 48, RANK_MAX = 64, TENANTS = 2, THREADS = 8, ROUNDS_MAX = 1000, ANSWERS_MAX = MODELS_MAX };
 #define NOW_MS 1700000000000
 
 static void must(enum status status, const struct refusal *refusal)
@@ -35,22 +40,32 @@ static void must(enum status status, const struct refusal *refusal)
 struct fill {
     struct control_folder folder;
     struct object_home home;
-    struct metadata *metadata; /* for reading; the writer has another */
     struct model_config config;
+    char place[4096];          /* metadata.db */
+    uint8_t *server_key;
     char base[NAME_BYTES];
     char tenants[TENANTS][NAME_BYTES];
     char keys[TENANTS][META_KEY_TEXT_BYTES];
     char *adapter;             /* one file, as an object has it */
     size_t adapter_bytes;
     int64_t rank;
+    uint32_t models;
+};
+
+/* Threads of it wait for the disk together; this one makes every THREADS-th model. */
+struct filler {
+    const struct fill *fill;
+    struct metadata *metadata; /* for reading; the writer has another */
+    char *adapter;
+    uint32_t first;
+    pthread_t thread;
 };
 
 struct new_row {
     const struct fill *fill;
     const char *tenant;
-    const char *object;
-    const char *digest;
-    bool has_object;
+    const struct object *object;
+    char digest[DIGEST_TEXT_MAX];
     char name[META_MODEL_NAME_BYTES];
 };
 
@@ -79,57 +94,77 @@ static enum status add_row(struct metadata *metadata, void *context, struct refu
     const struct fill *fill = row->fill;
     char id[NAME_BYTES];
     const struct meta_model_new model = {.tenant = row->tenant, .id = id, .suffix = "", .step = META_NONE, .base = fill->base,
-                                         .object = row->object, .digest = row->digest, .rank = fill->rank,
+                                         .object = row->object->id, .digest = row->digest, .rank = fill->rank,
                                          .bytes = (int64_t)envelope_sealed_bytes(fill->adapter_bytes), .lineage = "{}"};
-    enum status status = row->has_object ? STATUS_OK
-                                         : meta_object_add(metadata, row->tenant, row->object, OBJECT_ADAPTER, row->object, refusal);
+    enum status status = meta_object_written(metadata, row->tenant, row->object->id, model.bytes, row->object->digest, refusal);
 
     meta_id("model-", id);
-    if (status == STATUS_OK)
-        status = meta_object_written(metadata, row->tenant, row->object, model.bytes, row->digest, refusal);
     if (status == STATUS_OK)
         status = meta_model_add(metadata, &model, NOW_MS, row->name, refusal);
     return status == STATUS_OK ? meta_model_judge(metadata, row->tenant, id, "pending_eval", "deployable", NULL, refusal) : status;
 }
 
-static enum status add_rows(struct metadata *metadata, void *context, struct refusal *refusal)
+/* So that whoever reads the object first waits for the disk. */
+static void forget_pages(const struct fill *fill, const struct object *object)
 {
-    enum status status = STATUS_OK;
+    struct refusal refusal = {{0}};
+    struct store_get *get = NULL;
 
-    for (int i = ASKED; status == STATUS_OK && i < ROWS; i++) {
-        const struct fill *fill = context;
-        char object[NAME_BYTES];
-        char digest[DIGEST_TEXT_MAX];
-        struct new_row row = {.fill = fill, .tenant = fill->tenants[i % TENANTS], .object = object, .digest = digest};
-
-        meta_id("obj-", object);
-        snprintf(digest, sizeof(digest), "%064x", (unsigned)i);
-        status = add_row(metadata, &row, refusal);
-    }
-    return status;
+    must(store_get_open(fill->home.store, object->tenant, object->id, &get, &refusal), &refusal);
+    check(posix_fadvise(store_get_descriptor(get), 0, 0, POSIX_FADV_DONTNEED) == 0);
+    store_get_close(get);
 }
 
-/* The file's last numbers are its own. */
-static void add_object(const struct fill *fill, uint16_t index)
+/* Each file's last number is its own, so that no two contents are equal. */
+static void add_model(const struct filler *filler, uint32_t index)
 {
-    const uint16_t number = (uint16_t)(0x3000 + index); /* small, in 16 bits of either kind */
-    char digest[DIGEST_TEXT_MAX];
-    struct new_row row = {.fill = fill, .tenant = fill->tenants[index % TENANTS], .digest = digest, .has_object = true};
+    const struct fill *fill = filler->fill;
+    const uint16_t number = (uint16_t)(0x2000 + index); /* small, in 16 bits of either kind */
     struct object object = {.has_row = false};
+    struct new_row row = {.fill = fill, .tenant = fill->tenants[index % TENANTS], .object = &object};
     struct refusal refusal = {{0}};
     struct peft *peft = NULL;
 
-    memcpy(fill->adapter + fill->adapter_bytes - sizeof(number), &number, sizeof(number));
-    must(peft_open_bytes(fill->adapter, (int64_t)fill->adapter_bytes, "an adapter", &fill->config, RANK_MAX, &peft, &refusal), &refusal);
-    digest_text(peft->digest, digest);
+    memcpy(filler->adapter + fill->adapter_bytes - sizeof(number), &number, sizeof(number));
+    must(peft_open_bytes(filler->adapter, (int64_t)fill->adapter_bytes, "an adapter", &fill->config, RANK_MAX, &peft, &refusal), &refusal);
+    digest_text(peft->digest, row.digest);
     peft_close(peft);
-    must(object_begin(&fill->home, fill->metadata, row.tenant, OBJECT_ADAPTER, &object, &refusal), &refusal);
-    must(object_write(&object, fill->adapter, fill->adapter_bytes, &refusal), &refusal);
+    must(object_begin(&fill->home, filler->metadata, row.tenant, OBJECT_ADAPTER, &object, &refusal), &refusal);
+    must(object_write(&object, filler->adapter, fill->adapter_bytes, &refusal), &refusal);
     must(object_finish(&object, &refusal), &refusal);
-    row.object = object.id;
+    forget_pages(fill, &object);
     must(meta_writer_call(fill->home.writer, add_row, &row, &refusal), &refusal);
     object_close(&object);
     printf("%s %s\n", fill->keys[index % TENANTS], row.name);
+}
+
+static void *add_models(void *context)
+{
+    const struct filler *filler = context;
+
+    for (uint32_t i = filler->first; i < filler->fill->models; i += THREADS)
+        add_model(filler, i);
+    return NULL;
+}
+
+static void add_all(const struct fill *fill)
+{
+    struct filler fillers[THREADS];
+
+    for (uint32_t i = 0; i < THREADS; i++) {
+        struct refusal refusal = {{0}};
+
+        fillers[i] = (struct filler){.fill = fill, .adapter = malloc(fill->adapter_bytes), .first = i};
+        check(fillers[i].adapter != NULL);
+        memcpy(fillers[i].adapter, fill->adapter, fill->adapter_bytes);
+        must(meta_open(&(struct meta_options){.place = fill->place, .server_key = fill->server_key}, &fillers[i].metadata, &refusal), &refusal);
+        check(pthread_create(&fillers[i].thread, NULL, add_models, &fillers[i]) == 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pthread_join(fillers[i].thread, NULL);
+        meta_close(fillers[i].metadata);
+        free(fillers[i].adapter);
+    }
 }
 
 static void open_home(struct fill *fill, const char *state)
@@ -137,8 +172,7 @@ static void open_home(struct fill *fill, const char *state)
     struct vault_options options = {.keys_per_s = 1000};
     struct refusal refusal = {{0}};
     struct metadata *writes = NULL;
-    uint8_t *key;
-    char keys[4096], master[4096], store[4096], place[4096];
+    char keys[4096], master[4096], store[4096];
     pid_t process;
     int socket;
 
@@ -149,13 +183,11 @@ static void open_home(struct fill *fill, const char *state)
     must(vault_start(&options, &socket, &process, &refusal), &refusal);
     must(vault_open(socket, &fill->home.vault, &refusal), &refusal);
     must(store_local_open(control_folder_at(&fill->folder, "store", store), &fill->home.store, &refusal), &refusal);
-    key = secret_alloc(KEY_BYTES);
-    check(key != NULL);
-    must(control_folder_key(&fill->folder, key, &refusal), &refusal);
-    control_folder_at(&fill->folder, "metadata.db", place);
-    must(meta_open(&(struct meta_options){.place = place, .server_key = key, .first = true}, &writes, &refusal), &refusal);
-    must(meta_open(&(struct meta_options){.place = place, .server_key = key}, &fill->metadata, &refusal), &refusal);
-    secret_free(key);
+    fill->server_key = secret_alloc(KEY_BYTES);
+    check(fill->server_key != NULL);
+    must(control_folder_key(&fill->folder, fill->server_key, &refusal), &refusal);
+    control_folder_at(&fill->folder, "metadata.db", fill->place);
+    must(meta_open(&(struct meta_options){.place = fill->place, .server_key = fill->server_key, .first = true}, &writes, &refusal), &refusal);
     must(meta_writer_start(writes, 16, &fill->home.writer, &refusal), &refusal);
 }
 
@@ -176,23 +208,23 @@ static void read_adapter(struct fill *fill, const char *folder)
     peft_close(peft);
 }
 
-static int fill(const char *state, const char *base)
+static int fill(const char *state, const char *base, uint32_t models)
 {
     static struct fill fill;
     struct core_base core;
     struct refusal refusal = {{0}};
 
+    check(models >= 1 && models <= MODELS_MAX);
+    fill.models = models;
     snprintf(fill.base, sizeof(fill.base), "%.*s", (int)strcspn(base, "="), base);
     open_home(&fill, state);
     must(base_open(fill.home.writer, base, NOW_MS, &core, &refusal), &refusal);
     close(core.folder);
     read_adapter(&fill, strchr(base, '=') + 1);
     must(meta_writer_call(fill.home.writer, add_tenants, &fill, &refusal), &refusal);
-    for (uint16_t i = 0; i < ASKED; i++)
-        add_object(&fill, i);
-    must(meta_writer_call(fill.home.writer, add_rows, &fill, &refusal), &refusal);
+    add_all(&fill);
     meta_writer_stop(fill.home.writer);
-    meta_close(fill.metadata);
+    secret_free(fill.server_key);
     store_close(fill.home.store);
     vault_close(fill.home.vault);
     control_folder_close(&fill.folder);
@@ -213,7 +245,7 @@ static int64_t now_ns(void)
 /* The answer's tokens. */
 static long read_answer(int fd)
 {
-    static char text[65536];
+    char text[65536];
     size_t count = 0;
     ssize_t got;
     const char *tokens;
@@ -229,11 +261,24 @@ static long read_answer(int fd)
     return strtol(tokens + strlen("\"completion_tokens\":"), NULL, 10);
 }
 
+struct asking {
+    uint16_t port;
+    const char *base;
+    uint32_t models_count;
+    struct {
+        char key[META_KEY_TEXT_BYTES];
+        char name[META_MODEL_NAME_BYTES];
+    } models[MODELS_MAX];
+    bool is_answered[MODELS_MAX];
+    uint32_t ranks[ZIPF_DRAWS];
+    atomic_uint asked;
+};
+
 /* Milliseconds a token of the answer, from connecting to its end. No two prompts begin alike. */
-static double ask(uint16_t port, const char *key, const char *model, int tokens)
+static double ask(struct asking *asking, const char *key, const char *model, int prompt_tokens, int tokens)
 {
-    static int asked;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    const int number = (int)atomic_fetch_add(&asking->asked, 1);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(asking->port)};
     char text[16384];
     json_t *body = json_pack("{s:s, s:i, s:f, s:[]}", "model", model, "max_tokens", tokens, "temperature", 0.0, "prompt");
     const int64_t began_ns = now_ns();
@@ -243,9 +288,8 @@ static double ask(uint16_t port, const char *key, const char *model, int tokens)
     int fd;
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    asked++;
-    for (int i = 0; i < PROMPT; i++)
-        json_array_append_new(json_object_get(body, "prompt"), json_integer(3 + (i == 0 ? asked : i) % 200));
+    for (int i = 0; i < prompt_tokens; i++)
+        json_array_append_new(json_object_get(body, "prompt"), json_integer(3 + (i == 0 ? number : i) % 200));
     said = json_dumps(body, JSON_COMPACT);
     bytes = snprintf(text, sizeof(text), "POST /v1/completions HTTP/1.1\r\nHost: bench\r\nConnection: close\r\nAuthorization: Bearer %s\r\n"
                      "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s", key, strlen(said), said);
@@ -267,43 +311,129 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int count)
+static double median(double *values, uint32_t count)
 {
     qsort(values, (size_t)count, sizeof(values[0]), by_value);
     return values[count / 2];
 }
 
-static int ask_all(uint16_t port, const char *base, int rounds_max)
+static void ask_in_turn(struct asking *asking, uint32_t rounds)
 {
-    double over_base[ASKED], cold_over_warm[ASKED], base_ms[ASKED], warm_ms[ASKED];
-    char key[META_KEY_TEXT_BYTES];
-    char model[META_MODEL_NAME_BYTES];
-    int rounds = 0;
+    double over_base[ROUNDS_MAX], cold_over_warm[ROUNDS_MAX], base_ms[ROUNDS_MAX], warm_ms[ROUNDS_MAX];
+    uint32_t colds = 0;
 
-    for (; rounds < min_i64(rounds_max, ASKED) && scanf("%127s %255s", key, model) == 2; rounds++) {
-        const double cold = ask(port, key, model, 1);
+    for (uint32_t i = 0; i < rounds; i++) {
+        const uint32_t index = asking->ranks[i] - 1;
+        const char *key = asking->models[index].key;
+        const char *model = asking->models[index].name;
 
-        warm_ms[rounds] = ask(port, key, model, 1);
-        cold_over_warm[rounds] = cold / warm_ms[rounds];
-        base_ms[rounds] = ask(port, key, base, TOKENS);
-        over_base[rounds] = ask(port, key, model, TOKENS) / base_ms[rounds];
+        if (!asking->is_answered[index]) {
+            const double cold = ask(asking, key, model, PROMPT, 1);
+
+            warm_ms[colds] = ask(asking, key, model, PROMPT, 1);
+            cold_over_warm[colds] = cold / warm_ms[colds];
+            colds++;
+            asking->is_answered[index] = true;
+        }
+        base_ms[i] = ask(asking, key, asking->base, PROMPT, TOKENS);
+        over_base[i] = ask(asking, key, model, PROMPT, TOKENS) / base_ms[i];
     }
-    check(rounds > 0);
     printf("{\"name\": \"tunes\", \"case\": \"%s: tuned over base\", \"value\": %.3f, \"unit\": \"ratio\", \"goal\": 1.1, \"base_ms_per_token\": %.2f, "
-           "\"prompt_tokens\": %d, \"tokens\": %d, \"models\": %d, \"rounds\": %d}\n",
-           base, median(over_base, rounds), median(base_ms, rounds), PROMPT, TOKENS, ROWS, rounds);
+           "\"prompt_tokens\": %d, \"tokens\": %d, \"models\": %u, \"rounds\": %u}\n",
+           asking->base, median(over_base, rounds), median(base_ms, rounds), PROMPT, TOKENS, asking->models_count, rounds);
     printf("{\"name\": \"tunes\", \"case\": \"%s: first token cold over warm\", \"value\": %.3f, \"unit\": \"ratio\", \"goal\": 1.2, "
-           "\"warm_ms\": %.2f, \"prompt_tokens\": %d, \"models\": %d, \"rounds\": %d}\n",
-           base, median(cold_over_warm, rounds), median(warm_ms, rounds), PROMPT, ROWS, rounds);
+           "\"warm_ms\": %.2f, \"prompt_tokens\": %d, \"models\": %u, \"rounds\": %u}\n",
+           asking->base, median(cold_over_warm, colds), median(warm_ms, colds), PROMPT, asking->models_count, colds);
+}
+
+/* --- several at once ------------------------------------------------------------------------------------------------------------ */
+
+struct list {
+    struct asking *asking;
+    uint32_t count;
+    atomic_uint taken;
+    uint32_t indexes[ANSWERS_MAX];
+};
+
+static void *ask_next(void *context)
+{
+    struct list *list = context;
+    struct asking *asking = list->asking;
+    uint32_t i;
+
+    while ((i = atomic_fetch_add(&list->taken, 1)) < list->count)
+        (void)ask(asking, asking->models[list->indexes[i]].key, asking->models[list->indexes[i]].name, 16, 1);
+    return NULL;
+}
+
+/* Seconds. */
+static double ask_list(struct list *list)
+{
+    const int64_t began_ns = now_ns();
+    pthread_t threads[THREADS];
+
+    for (uint32_t i = 0; i < THREADS; i++)
+        check(pthread_create(&threads[i], NULL, ask_next, list) == 0);
+    for (uint32_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < list->count; i++)
+        list->asking->is_answered[list->indexes[i]] = true;
+    return (double)(now_ns() - began_ns) * 1e-9;
+}
+
+static uint32_t distinct(const struct asking *asking)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < asking->models_count; i++)
+        count += asking->is_answered[i];
+    return count;
+}
+
+/* By Zipf's law, and then whatever nobody has asked for, so that every model was loaded once. A refusal ends the program. */
+static void ask_at_once(struct asking *asking, uint32_t rounds, uint32_t answers)
+{
+    static struct list drawn, rest;
+    double seconds, rest_seconds;
+    uint32_t answered;
+
+    drawn.asking = rest.asking = asking;
+    for (uint32_t i = 0; i < answers; i++)
+        drawn.indexes[drawn.count++] = asking->ranks[rounds + i] - 1;
+    seconds = ask_list(&drawn);
+    answered = distinct(asking);
+    for (uint32_t i = 0; i < asking->models_count; i++)
+        if (!asking->is_answered[i])
+            rest.indexes[rest.count++] = i;
+    rest_seconds = ask_list(&rest);
+    printf("{\"name\": \"tunes\", \"case\": \"%s: answers by Zipf's law\", \"value\": %.0f, \"unit\": \"1/s\", \"at_once\": %d, \"answers\": %u, "
+           "\"models\": %u, \"answered_models\": %u, \"rest_per_s\": %.0f, \"answered_models_then\": %u}\n",
+           asking->base, drawn.count / seconds, THREADS, drawn.count, asking->models_count, answered, rest.count / rest_seconds, distinct(asking));
+}
+
+static int ask_all(uint16_t port, const char *base, uint32_t rounds, uint32_t answers)
+{
+    static struct asking asking;
+
+    check(rounds >= 1 && rounds <= ROUNDS_MAX && answers <= ANSWERS_MAX);
+    asking.port = port;
+    asking.base = base;
+    while (asking.models_count < MODELS_MAX &&
+           scanf("%127s %255s", asking.models[asking.models_count].key, asking.models[asking.models_count].name) == 2)
+        asking.models_count++;
+    zipf_fill(asking.ranks, asking.models_count);
+    ask_in_turn(&asking, rounds);
+    if (answers > 0)
+        ask_at_once(&asking, rounds, answers);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "fill") == 0 && strchr(argv[3], '=') != NULL)
-        return fill(argv[2], argv[3]);
-    if (argc == 5 && strcmp(argv[1], "ask") == 0)
-        return ask_all((uint16_t)strtoul(argv[2], NULL, 10), argv[3], atoi(argv[4]));
-    fprintf(stderr, "usage: tunes fill STATE NAME=FOLDER; tunes ask PORT NAME ROUNDS\n");
+    if (argc == 5 && strcmp(argv[1], "fill") == 0 && strchr(argv[3], '=') != NULL)
+        return fill(argv[2], argv[3], (uint32_t)strtoul(argv[4], NULL, 10));
+    if (argc == 6 && strcmp(argv[1], "ask") == 0)
+        return ask_all((uint16_t)strtoul(argv[2], NULL, 10), argv[3], (uint32_t)strtoul(argv[4], NULL, 10), (uint32_t)strtoul(argv[5], NULL, 10));
+    fprintf(stderr, "usage: tunes fill STATE NAME=FOLDER MODELS; tunes ask PORT NAME ROUNDS ANSWERS\n");
     return 2;
 }
