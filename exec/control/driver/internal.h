@@ -90,7 +90,7 @@ struct work {
     bool used;
     bool is_trainer;
     bool is_done;          /* its RESULT was kept */
-    bool is_refused;       /* it was not, and never will be: the tenant is suspended, say, or the base retired */
+    bool is_refused;       /* it was not, and never will be: the base is retired, say */
     bool is_ending;        /* told to end, or to yield: what it leaves undone is no crash */
     bool is_running;       /* its HELLO was kept */
     bool is_killed;        /* it was not asked to save first */

@@ -79,7 +79,7 @@ static enum status check_file(struct metadata *metadata, const char *tenant, con
         return status;
     status = sql_number(metadata,
                         "SELECT t.files_max - (SELECT COUNT(*) FROM file f WHERE f.tenant = $1 AND f.state <> 'deleted')"
-                        " FROM tenant t WHERE t.id = $1 AND t.state = 'active'",
+                        " FROM tenant t WHERE t.id = $1 AND t.state IN ('active', 'suspended')",
                         VALUES(AS_TEXT(tenant)), &number, refusal);
     return status == STATUS_OK && number <= 0 ? refuse(refusal, STATUS_FULL, "the tenant has as many files as it may (files_max)")
                                               : status;

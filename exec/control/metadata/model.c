@@ -104,7 +104,7 @@ static const struct field named_fields[] = {
 #undef X
 };
 static const struct row_kind named_kind = {named_fields, ARRAY_COUNT(named_fields), sizeof(struct named),
-                                           "base, whole object or active tenant"};
+                                           "base, whole object or tenant"};
 
 static enum status insert_model(struct metadata *metadata, const struct meta_model_new *model, const char *id, const char *name,
                                 const char *base_digest, int64_t now_ms, struct refusal *refusal)
@@ -126,13 +126,13 @@ static enum status add_model(struct metadata *metadata, const struct meta_model_
     struct named named;
     int length;
     enum status status = sql_row(metadata,
-                                 "SELECT t.slug, b.digest FROM tenant t, base b, object o WHERE t.id = $1 AND t.state = 'active'"
+                                 "SELECT t.slug, b.digest FROM tenant t, base b, object o WHERE t.id = $1 AND t.state IN ('active', 'suspended')"
                                  " AND b.id = $2 AND b.state <> 'retired' AND o.tenant = $1 AND o.id = $3 AND o.state = 'live'",
                                  VALUES(AS_TEXT(model->tenant), AS_TEXT(model->base), AS_TEXT(model->object)), &named_kind, results,
                                  &named, refusal);
 
     if (status == STATUS_NOT_FOUND)
-        return refuse(refusal, STATUS_INVALID, "no such base, whole object or active tenant");
+        return refuse(refusal, STATUS_INVALID, "no such base, whole object or tenant");
     if (status != STATUS_OK)
         return status;
     length = snprintf(ret_name, META_MODEL_NAME_BYTES, "ft:%s:%s:%s:%s", model->base, named.slug, model->suffix, model->id);

@@ -481,7 +481,7 @@ static void result_that_is_refused_for_good_fails_a_job(void **state)
     (void)state;
     rig_begin(&rig);
     trainer = rig_run(&rig, 1);
-    assert_int_equal(meta_tenant_move(rig.metadata, rig.acme, "active", "suspended", &refusal), STATUS_OK);
+    assert_int_equal(meta_base_move(rig.metadata, rig.bases[0].name, "serving", "retired", META_NONE, &refusal), STATUS_OK);
     played_result(&rig, trainer, 10);
     assert_string_equal(rig_job(&rig).state, "running");
     played_exits(trainer, 0);
@@ -497,6 +497,28 @@ static void move_tenant(struct rig *rig, const char *from, const char *to)
 
     assert_int_equal(meta_tenant_move(rig->metadata, rig->acme, from, to, &refusal), STATUS_OK);
     driver_tenant_changed(rig->driver, rig->acme);
+}
+
+/* What it was training is kept whole, as if nothing had happened: adapter, model, table. */
+static void suspended_tenant_keeps_what_was_running(void **state)
+{
+    struct meta_model models[8];
+    struct played *trainer;
+    struct rig rig;
+    char file[NAME_BYTES];
+
+    (void)state;
+    rig_begin(&rig);
+    trainer = rig_run(&rig, 1);
+    move_tenant(&rig, "active", "suspended");
+    played_adapter(&rig, trainer, 5);
+    played_result(&rig, trainer, 10);
+    rig_wait_job(&rig, "succeeded");
+    assert_int_equal(rig_models(&rig, models), 2);
+    driver_results_file(rig.job, file);
+    assert_string_equal(rig_file(&rig, file).state, "processed");
+    played_exits(trainer, 0);
+    rig_end(&rig);
 }
 
 /* Its jobs wait, and take no quota from others; nothing is refused for ever. */
@@ -909,6 +931,7 @@ int main(void)
         cmocka_unit_test(notice_makes_a_job_yield),
         cmocka_unit_test(result_that_came_first_counts),
         cmocka_unit_test(result_that_is_refused_for_good_fails_a_job),
+        cmocka_unit_test(suspended_tenant_keeps_what_was_running),
         cmocka_unit_test(suspended_tenant_waits),
         cmocka_unit_test(restart_finds_what_was_queued),
         cmocka_unit_test(restart_loses_a_worker_that_is_gone),
