@@ -60,6 +60,7 @@ struct http_limits {
     uint32_t head_ms;                     /* 10 s for a connection's first head */
     uint32_t idle_ms;                     /* 75 s from an answer to the end of the next head */
     uint32_t body_ms;                     /* 30 s, more for each received_per_s_min bytes that came */
+    uint32_t sink_ms;                     /* 120 s in which an upload's sink makes no room */
     uint32_t answer_ms;                   /* 30 s for the client to take an answer, more as above */
     uint32_t stall_ms;                    /* 10 s in which a reader of a stream took nothing that waited */
     uint32_t ping_ms;                     /* 10 s of a silent stream, then a comment */

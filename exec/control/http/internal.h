@@ -18,9 +18,10 @@
 #define LATENCY_BOUNDS 14
 
 /* Why a connection was cut, or a request never became one. */
-#define CUT_LIST(X)                                                                                        \
-    X(HEAD, "head_deadline") X(BODY, "body_deadline") X(ANSWER, "answer_deadline") X(STALLED, "stalled")   \
-    X(LEFT, "client_left") X(TOO_LONG, "body_too_long") X(STOP, "stopping") X(MALFORMED, "malformed_head")
+#define CUT_LIST(X)                                                                                         \
+    X(HEAD, "head_deadline") X(BODY, "body_deadline") X(SINK, "sink_deadline") X(ANSWER, "answer_deadline") \
+    X(STALLED, "stalled") X(LEFT, "client_left") X(TOO_LONG, "body_too_long") X(STOP, "stopping")           \
+    X(MALFORMED, "malformed_head")
 enum cut {
 #define X(name, text) CUT_##name,
     CUT_LIST(X)

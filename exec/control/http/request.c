@@ -187,7 +187,7 @@ static void feed_sink(struct http_request *request, const char *data, size_t byt
 }
 
 /* How many of `bytes` may come now. 0: it waits, or `ret_gone`. The sink is asked without a lock; room that it makes just then is told
- * by `more`, and it is asked again. */
+ * by `more`, and it is asked again. That it waits is not the client's fault, so it counts by a deadline of the sink's. */
 static size_t room_for(struct http_request *request, size_t bytes, bool *ret_gone)
 {
     bool ask = true;
@@ -203,7 +203,7 @@ static size_t room_for(struct http_request *request, size_t bytes, bool *ret_gon
         room = request->sink->room(request->sink_context);
         if (room > 0)
             return (size_t)min_u64(bytes, room);
-        http_set_deadline(request, CUT_BODY, NEVER_NS);
+        http_set_deadline(request, CUT_SINK, http_now_ns() + request->server->limits.sink_ms * NS_PER_MS);
         pthread_mutex_lock(&request->lock);
         *ret_gone = request->gone;
         ask = request->more && !request->gone;

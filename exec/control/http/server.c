@@ -35,6 +35,7 @@ static void set_limits(struct http_limits *limits, const struct http_limits *wan
     X(head_ms, 10000)
     X(idle_ms, 75000)
     X(body_ms, 30000)
+    X(sink_ms, 120000)
     X(answer_ms, 30000)
     X(stall_ms, 10000)
     X(ping_ms, 10000)
@@ -238,8 +239,7 @@ void http_stop(struct http_server *server, uint32_t within_ms)
     http_cut_all(server, false);
     while (!wait_for_none(server, &server->requests_open, FAREWELL_MS))
         http_cut_all(server, false);
-    /* libmicrohttpd 0.9.75 can lose sight of a connection between two requests whose client left while its answer was made: no epoll
-     * set has it, so cutting it wakes nobody. It closes those when it stops, and by its own time-out before. */
+    /* Those between two requests too; libmicrohttpd closes what is left when it stops. */
     wait_for_none(server, &server->connections_open, FAREWELL_MS);
 }
 

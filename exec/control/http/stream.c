@@ -44,6 +44,15 @@ static uint32_t take_off(const struct http_limits *limits, struct stream_queue *
     return ended;
 }
 
+/* The connection ends, its answer being cut. libmicrohttpd 0.9.75 closes one whose reader fails, but then lets it lie in no list that it
+ * looks at, and its client waits: it takes up a resumed one again, and finds it closed. */
+static ssize_t break_off(struct http_request *request)
+{
+    MHD_suspend_connection(request->mhd);
+    MHD_resume_connection(request->mhd);
+    return MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
 /* Of an empty queue: what is there to send, if anything. */
 static ssize_t read_nothing(struct http_request *request, char *data)
 {
@@ -52,7 +61,7 @@ static ssize_t read_nothing(struct http_request *request, char *data)
 
     if (queue->ended) {
         queue->moved_ns = http_now_ns(); /* what libmicrohttpd still has to send may stall too */
-        return queue->failed && !is_events(request) ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
+        return queue->failed && !is_events(request) ? break_off(request) : MHD_CONTENT_READER_END_OF_STREAM;
     }
     if (queue->ping) {
         queue->ping = false;
@@ -76,7 +85,7 @@ static ssize_t read_stream(void *context, uint64_t position, char *data, size_t 
     (void)position;
     pthread_mutex_lock(&request->lock);
     if (request->gone) {
-        copied = MHD_CONTENT_READER_END_WITH_ERROR;
+        copied = break_off(request);
     } else if (queue->count == 0) {
         copied = read_nothing(request, data);
     } else {

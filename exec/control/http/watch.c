@@ -1,5 +1,7 @@
 /* The watcher: one thread that ends who is slow and notices who has left. libmicrohttpd's own time-out counts silence, so a byte every
- * two seconds holds a connection for ever, and it does not look at connections that are suspended. */
+ * two seconds holds a connection for ever, and it does not look at connections that are suspended. Nor does it see each end: it is told of
+ * changes only, and takes a read of less than it asked for as the sign that nothing more is there, so an end that came with the last bytes
+ * is not read. */
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -96,6 +98,13 @@ static void hear_events(struct http_server *server, const struct epoll_event *ev
     pthread_mutex_unlock(&server->lock);
 }
 
+/* Tells libmicrohttpd of a change, so that it reads what is left and then the end, which has come: what is not read yet stays. Again
+ * and again, for it may take this change too for the one of the last bytes. */
+static void remind(const struct connection *connection)
+{
+    shutdown(connection->fd, SHUT_RD);
+}
+
 /* Shutting it makes libmicrohttpd close it; until it has, the descriptor stays this connection's. */
 static void cut(struct http_server *server, struct connection *connection, enum cut why)
 {
@@ -123,6 +132,8 @@ static void look_at_all(struct http_server *server)
                 http_stream_look(connection->request, now_ns);
             pthread_mutex_unlock(&connection->request->lock);
         }
+        if (connection->gone)
+            remind(connection);
         if (atomic_load(&connection->deadline_ns) < now_ns)
             cut(server, connection, (enum cut)atomic_load(&connection->cut_as));
     }

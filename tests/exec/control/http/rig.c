@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 
@@ -132,6 +133,20 @@ static void bytes(void *context, struct http_request *request)
         hold(context, request);
 }
 
+static void stall(void *context, struct http_request *request)
+{
+    struct rig *rig = context;
+
+    pthread_mutex_lock(&rig->lock);
+    rig->stalls = true;
+    pthread_cond_broadcast(&rig->changed);
+    while (!rig->goes_on)
+        pthread_cond_wait(&rig->changed, &rig->lock);
+    rig->stalls = rig->goes_on = false;
+    pthread_mutex_unlock(&rig->lock);
+    http_answer_json(request, 200, json_object());
+}
+
 /* --- uploads ---------------------------------------------------------------------------------------------------------------- */
 
 static size_t upload_room(void *context)
@@ -242,7 +257,7 @@ static void keep_line(void *context, const char *line)
 void rig_begin(struct rig *rig, const struct http_limits *limits)
 {
     static const char *const headers[] = {"idempotency-key", "x-stainless-retry-count", "openai-organization"};
-    static struct http_route routes[11];
+    static struct http_route routes[12];
     struct refusal refusal = {""};
     const struct http_route all[] = {
         {HTTP_GET, "/v1/ping", 0, 0, NULL, ping, rig},
@@ -256,6 +271,7 @@ void rig_begin(struct rig *rig, const struct http_limits *limits)
         {HTTP_GET, "/v1/later", 0, 0, NULL, later, rig},
         {HTTP_GET, "/v1/stream", 0, 0, NULL, stream, rig},
         {HTTP_GET, "/v1/bytes", 0, 0, NULL, bytes, rig},
+        {HTTP_GET, "/v1/stall", 0, 0, NULL, stall, rig},
     };
 
     memset(rig, 0, sizeof(*rig));
@@ -308,6 +324,26 @@ void rig_await(struct rig *rig, const uint32_t *value, uint32_t least)
     pthread_mutex_lock(&rig->lock);
     while (*value < least)
         wait_change(rig, "a count");
+    pthread_mutex_unlock(&rig->lock);
+}
+
+void rig_stall(struct rig *rig)
+{
+    int fd = client_connect(rig);
+
+    client_say(fd, "GET /v1/stall HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    pthread_mutex_lock(&rig->lock);
+    while (!rig->stalls)
+        wait_change(rig, "the HTTP thread in a handler");
+    pthread_mutex_unlock(&rig->lock);
+    close(fd);
+}
+
+void rig_go_on(struct rig *rig)
+{
+    pthread_mutex_lock(&rig->lock);
+    rig->goes_on = true;
+    pthread_cond_broadcast(&rig->changed);
     pthread_mutex_unlock(&rig->lock);
 }
 

@@ -27,10 +27,11 @@ struct rig {
     size_t room;            /* SIZE_MAX: always */
     struct http_request *uploading;
     uint32_t asked_room;
+    bool stalls, goes_on;   /* of /v1/stall: the HTTP thread is in it; it may leave */
 };
 
 /* Limits as `limits` has them, or the defaults. GET /v1/ping, /v1/echo (query and headers), /v1/things (a page), /v1/later (held),
- * /v1/stream (held), /v1/bytes; GET and DELETE /v1/things/{id}; POST /v1/jobs (key, JSON of up to 4096 bytes, echoed),
+ * /v1/stream (held), /v1/bytes, /v1/stall; GET and DELETE /v1/things/{id}; POST /v1/jobs (key, JSON of up to 4096 bytes, echoed),
  * /v1/jobs/{id}/cancel (no body needed; "held" is held), /v1/files (key, multipart of up to 1 GiB). */
 void rig_begin(struct rig *rig, const struct http_limits *limits);
 /* Everything held must have been taken and ended. */
@@ -39,6 +40,9 @@ void rig_end(struct rig *rig);
 struct http_request *rig_take(struct rig *rig);
 /* Waits until *value (under rig.lock) is at least this. */
 void rig_await(struct rig *rig, const uint32_t *value, uint32_t least);
+/* The HTTP thread stands still between the two; what clients do meanwhile, it finds all at once. */
+void rig_stall(struct rig *rig);
+void rig_go_on(struct rig *rig);
 /* A counter of http_metrics(): the number after this text at a line's start; 0: not there. */
 double rig_metric(struct rig *rig, const char *sample);
 
