@@ -3,10 +3,12 @@
 #ifndef TRACES_OBJECT_READER_H
 #define TRACES_OBJECT_READER_H
 
+#include "object_names.h"
 #include "object_trace.h"
 #include "reader.h"
 
-enum { OBJECT_CHUNK_BYTES = 1 << 18 }; /* stays in the second cache; a record or a line is far shorter */
+/* A chunk stays in the second cache; a record or a line is no longer. Behind it there is room to look ahead. */
+enum { OBJECT_CHUNK_BYTES = 1 << 18, OBJECT_CHUNK_MARGIN = 32 };
 
 struct object_format {
     const char *name;
@@ -22,9 +24,29 @@ struct object_format {
     uint32_t (*fill)(struct object_trace *trace, struct object_request *rows, uint32_t max);
 };
 
+/* Of formats of lines. */
+struct object_text {
+    struct object_names names; /* ids that are texts */
+    bool texts;                /* an id was one, since the beginning */
+    bool big_numbers;          /* an id of 2^63 or above was a number, likewise */
+    bool unterminated;         /* the last line, which is in the chunk, had no newline */
+    uint64_t head_lines;       /* before the first request */
+    size_t whole;              /* chunk[start, whole) is lines to their ends */
+};
+
+struct object_csv {
+    uint8_t roles[CELLS_MAX]; /* of each cell */
+    uint32_t cells;
+    char separator;
+    char quote; /* the separator: none */
+};
+
 struct object_trace {
     const struct object_format *format;
-    struct object_options options;
+    struct object_options options; /* without columns, which are here: the caller's may go */
+    struct object_columns columns;
+    struct object_text text;
+    struct object_csv csv;
     struct object_trace_info info;
     struct input *input;
     bool input_ended;
@@ -36,10 +58,11 @@ struct object_trace {
     enum status end;     /* other than OK: what every further read says */
     char path[TRACE_MESSAGE_MAX / 2]; /* as shown */
     char message[TRACE_MESSAGE_MAX];
-    char chunk[OBJECT_CHUNK_BYTES];
+    char chunk[OBJECT_CHUNK_BYTES + OBJECT_CHUNK_MARGIN];
+    char line[OBJECT_CHUNK_BYTES]; /* a copy, to split */
 };
 
-#define OBJECT_FORMATS(X) X(oracle_general)
+#define OBJECT_FORMATS(X) X(oracle_general) X(csv) X(txt)
 #define X(word) extern const struct object_format object_format_##word;
 OBJECT_FORMATS(X)
 #undef X

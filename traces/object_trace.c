@@ -69,6 +69,7 @@ bool object_more(struct object_trace *trace, size_t wanted)
                                         OBJECT_CHUNK_BYTES - trace->end_of_chunk, &count);
 
         trace->end_of_chunk += count;
+        memset(trace->chunk + trace->end_of_chunk, 0, OBJECT_CHUNK_MARGIN);
         if (status == STATUS_END)
             trace->input_ended = true;
         else if (status != STATUS_OK)
@@ -171,6 +172,9 @@ static struct object_trace *create(const char *path, const struct object_options
     memset(trace, 0, offsetof(struct object_trace, chunk));
     if (options != NULL)
         trace->options = *options;
+    if (trace->options.columns != NULL)
+        trace->columns = *trace->options.columns;
+    trace->options.columns = NULL;
     if (trace->options.size_bytes == 0)
         trace->options.size_bytes = 1;
     path_show(path, trace->path, sizeof(trace->path));
@@ -237,6 +241,7 @@ void object_trace_close(struct object_trace *trace)
     if (trace == NULL)
         return;
     input_close(trace->input);
+    object_names_free(&trace->text.names);
     free(trace);
 }
 
@@ -268,6 +273,8 @@ enum status object_trace_read(struct object_trace *trace, struct object_request 
         rows_count = trace->format->fill(trace, rows, max);
         trace->row += rows_count;
         count(trace, rows, rows_count);
+        if (trace->end == STATUS_END && trace->row == 0)
+            object_say(trace, STATUS_CORRUPT, "there is no request in it; a trace has at least one");
     }
     *ret_count = rows_count;
     return rows_count > 0 ? STATUS_OK : trace->end;

@@ -22,7 +22,19 @@ struct object_request {
     int64_t next;        /* number of the next request of this id, requests counted from 0; beyond the last of a trace that was cut */
 };
 
+/* For csv, each by its name in the header or by its number from 1; empty: by its usual name (id, obj_id, object_id, object,
+ * key; size, obj_size, object_size, size_bytes, bytes; time, timestamp, clock_time, real_time), or absent. When all are numbers
+ * and the first line's size and time read as such, there is no header. */
+struct object_columns {
+    char id[TRACE_ID_MAX];
+    char size[TRACE_ID_MAX];
+    char time[TRACE_ID_MAX];
+    enum trace_time_unit time_unit;
+    char separator; /* 0: a comma, which goes with quotes; others do not */
+};
+
 struct object_options {
+    const struct object_columns *columns; /* csv only; NULL: all empty */
     uint64_t size_bytes; /* of each object where the format has no sizes; 0: 1 */
     bool ignore_next;    /* what the file says of it is neither checked nor given */
 };
@@ -49,6 +61,8 @@ enum status object_trace_open(const char *path, const char *format, const struct
 enum status object_trace_read(struct object_trace *trace, struct object_request *rows, uint32_t max, uint32_t *ret_count);
 /* To the first request, also after a failure; texts keep their numbers. STATUS_IO for what cannot seek (a pipe). */
 enum status object_trace_rewind(struct object_trace *trace);
+/* The text that an id stands for, not closed by a NUL; NULL when it is a number. Valid until the next read. */
+const char *object_trace_name(const struct object_trace *trace, uint64_t id, size_t *ret_length);
 const char *object_trace_message(const struct object_trace *trace);
 struct object_trace_info object_trace_info(const struct object_trace *trace);
 void object_trace_close(struct object_trace *trace); /* accepts NULL */

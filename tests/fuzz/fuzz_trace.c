@@ -1,6 +1,7 @@
-/* Any bytes as a trace of any format: it ends, or it says why not, and time never goes back. The first byte chooses the
- * format and whether to be lenient. Built for libFuzzer with FUZZ_TRACE defined; the test of mutations calls the same
+/* Any bytes as a trace of any format: it ends, or it says why not; time never goes back, but in traces of objects, which are
+ * the same the second time. The first byte chooses the format and whether to be lenient. Built for libFuzzer with FUZZ_TRACE defined; the test of mutations calls the same
  * function; everywhere else this file is empty. */
+#include "object_reader.h"
 #include "reader.h"
 #include "spot.h"
 
@@ -8,11 +9,13 @@
 
 #include <stdlib.h>
 
+#include "base/hash.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What the first byte chooses among, times two. */
 static const struct {
-    enum { FUZZ_REQUESTS, FUZZ_JOBS, FUZZ_SPOT } kind;
+    enum { FUZZ_REQUESTS, FUZZ_JOBS, FUZZ_SPOT, FUZZ_OBJECTS } kind;
     const char *format;
     bool by_name; /* csv: columns by name, or by number */
 } choices[] = {
@@ -22,6 +25,8 @@ static const struct {
     {FUZZ_JOBS, "swf", false}, {FUZZ_JOBS, "philly", false}, {FUZZ_JOBS, "gavel", false}, {FUZZ_JOBS, "openb", false},
     {FUZZ_JOBS, "sia", false}, {FUZZ_JOBS, "csv", true}, {FUZZ_JOBS, "csv", false}, {FUZZ_JOBS, NULL, false},
     {FUZZ_SPOT, NULL, false},
+    {FUZZ_OBJECTS, "oracleGeneral", false}, {FUZZ_OBJECTS, "csv", true}, {FUZZ_OBJECTS, "csv", false},
+    {FUZZ_OBJECTS, "txt", false}, {FUZZ_OBJECTS, NULL, false},
 };
 
 static void check_message(enum status status, const char *message)
@@ -119,6 +124,52 @@ static void fuzz_spot(const uint8_t *data, size_t size, enum spot_polarity polar
     check_message(status, message);
 }
 
+/* Folds what is read; false at the end. */
+static bool fuzz_batch(struct object_trace *trace, uint32_t max, uint64_t *digest, uint64_t *row, enum status *ret_status)
+{
+    struct object_request rows[64];
+    uint32_t count;
+
+    *ret_status = object_trace_read(trace, rows, max, &count);
+    check((*ret_status == STATUS_OK) == (count > 0));
+    for (uint32_t i = 0; i < count; i++, ++*row) {
+        check(rows[i].size_bytes <= OBJECT_SIZE_MAX);
+        check(rows[i].at_ns >= 0);
+        check(rows[i].next == OBJECT_NEXT_UNKNOWN || rows[i].next > (int64_t)*row);
+        *digest = hash_fold(*digest, rows[i].id);
+        *digest = hash_fold(*digest, rows[i].size_bytes ^ (uint64_t)rows[i].at_ns);
+    }
+    return *ret_status == STATUS_OK;
+}
+
+static void fuzz_objects(const uint8_t *data, size_t size, unsigned choice, bool other)
+{
+    static const struct object_columns numbers = {"2", "3", "1", TRACE_TIME_MS, 0};
+    static const struct object_columns blanks = {"1", "2", "", TRACE_TIME_S, ' '};
+    const struct object_options options = {.ignore_next = other,
+                                           .columns = choices[choice].by_name ? NULL : other ? &blanks : &numbers};
+    char message[TRACE_MESSAGE_MAX] = "";
+    struct object_trace *trace;
+    uint64_t digests[2] = {0, 0};
+    enum status status = object_trace_open_bytes(data, size, choices[choice].format, &options, &trace, message);
+
+    if (status == STATUS_OK) {
+        for (unsigned time = 0; time < 2; time++) {
+            uint64_t row = 0;
+
+            while (fuzz_batch(trace, time == 0 ? 64 : 3, &digests[time], &row, &status))
+                ;
+            check(object_trace_info(trace).requests == row);
+            memcpy(message, object_trace_message(trace), sizeof(message));
+            if (time == 0)
+                check(object_trace_rewind(trace) == STATUS_OK);
+        }
+        check(digests[0] == digests[1]);
+        object_trace_close(trace);
+    }
+    check_message(status, message);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     unsigned first = size > 0 ? data[0] : 0;
@@ -131,6 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case FUZZ_REQUESTS: fuzz_requests(data + 1, size - 1, choice, lenient); break;
     case FUZZ_JOBS: fuzz_jobs(data + 1, size - 1, choice, lenient); break;
     case FUZZ_SPOT: fuzz_spot(data + 1, size - 1, lenient ? SPOT_TAKEN : SPOT_AVAILABLE); break;
+    case FUZZ_OBJECTS: fuzz_objects(data + 1, size - 1, choice, lenient); break;
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #define FUZZ_TRACE
 #include "fuzz/fuzz_trace.c"
 
+#include "objects.h"
 #include "reading.h"
 #include "support.h"
 
@@ -141,6 +142,25 @@ static void spot_traces_survive_accidents(void **state)
     survive(text, sizeof(text) - 1, 15, 30);
 }
 
+static void object_traces_survive_accidents(void **state)
+{
+    (void)state;
+    static const char csv[] = "time,id,size\n1,7,100\n2.5,obj-1,0\n3,\"a,b\",9223372036854775807\n2,7,5\r\n4,18446744073709551615,1\n5,007,1";
+    static const char txt[] = "7\nalpha\n12345678\n07\n1234567890123456789\nbeta\r\nalpha\n9\n";
+    char records[8 * 24];
+
+    for (uint32_t i = 0; i < 8; i++) {
+        const struct oracle_record record = {i, i % 3, 1 << i, i < 5 ? (int64_t)i + 4 : -1};
+
+        oracle_bytes(&record, 1, records + (size_t)i * 24);
+    }
+    survive(records, sizeof(records), 16, 31);
+    survive(csv, sizeof(csv) - 1, 17, 32);
+    survive(csv + 13, sizeof(csv) - 14, 18, 33);
+    survive(txt, sizeof(txt) - 1, 19, 34);
+    survive(csv, sizeof(csv) - 1, 20, 35);
+}
+
 static void packed_streams_survive_accidents(void **state)
 {
     (void)state;
@@ -169,6 +189,7 @@ int main(void)
         cmocka_unit_test(guessing_survives_accidents),
         cmocka_unit_test(job_traces_survive_accidents),
         cmocka_unit_test(spot_traces_survive_accidents),
+        cmocka_unit_test(object_traces_survive_accidents),
         cmocka_unit_test(packed_streams_survive_accidents),
     };
 
