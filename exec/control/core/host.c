@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "control/core/internal.h"
+#include "control/metadata/tenant.h"
 #include "fleet/pack.h"
 
 /* As the simulator's scenarios have them, where they say nothing. */
-#define HALF_LIFE_NS (24 * 3600 * NS_PER_S)
 #define PREEMPT_DELAY_NS (30 * NS_PER_S)
 #define SCALE_UP_NS (10 * NS_PER_S)
 #define SCALE_DOWN_NS (300 * NS_PER_S)
@@ -25,7 +25,7 @@ static void fill_jobs(const struct core *core, struct jobs_config *jobs)
                                  .sharers_max = 1,
                                  .order = order_policy_find("wfq"),
                                  .place = place_policy_find("residency"),
-                                 .half_life_ns = HALF_LIFE_NS,
+                                 .half_life_ns = META_SHARE_HALF_LIFE_MS * NS_PER_MS,
                                  .usage_factor_milli = 1000,
                                  .payback_milli = 0, /* each process loads its base itself: no job's load is another's */
                                  .preempt_delay_ns = PREEMPT_DELAY_NS,
@@ -317,6 +317,7 @@ static enum held_kind held_kind(const struct fleet_told *held, uint32_t i)
     switch (held_at(held, i)->kind) {
     case FLEET_EVENT_COHORT:
     case FLEET_EVENT_TENANT:
+    case FLEET_EVENT_TENANT_USAGE:
         return HELD_TENANT;
     case FLEET_EVENT_JOB:
         return is_found(held, i) ? HELD_FOUND : HELD_LATER;

@@ -347,3 +347,16 @@ void fleet_tenant(struct driver *driver, const struct meta_tenant *tenant, uint3
     event.tenant.flags = tenant->trusted != 0 ? TENANT_TRUSTED : 0;
     tell(driver, &event);
 }
+
+/* At a start alone; the core counts for itself after that. */
+void fleet_usage(struct driver *driver, const struct meta_tenant *tenant)
+{
+    struct fleet_event event = event_of(FLEET_EVENT_TENANT_USAGE, 0);
+
+    if (!is_told(driver, tenant->number))
+        return;
+    event.tenant_usage.tenant.value = (uint32_t)tenant->number;
+    event.tenant_usage.gpu_ns = min_i64(tenant->share_usage, INT64_MAX / NS_PER_MS) * NS_PER_MS;
+    event.tenant_usage.as_of_ns = tenant->share_at_ms * NS_PER_MS;
+    tell(driver, &event);
+}

@@ -306,6 +306,7 @@ void fleet_command(struct driver *driver, const struct core_heard *heard);
 void fleet_due(struct driver *driver, int64_t now_ns);
 void fleet_tenant(struct driver *driver, const struct meta_tenant *tenant, uint32_t cohort);
 void fleet_cohort(struct driver *driver, uint32_t number);
+void fleet_usage(struct driver *driver, const struct meta_tenant *tenant);
 
 /* --- restore.c, fetch.c --- */
 /* All cohorts, and this tenant; NULL: all. */

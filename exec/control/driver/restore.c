@@ -47,7 +47,9 @@ static bool tell_one(void *context, const struct meta_restore *item)
         cohort_seen(telling, item->cohort.name, item->cohort.number);
     else if (item->kind == META_RESTORED_TENANT && (telling->tenant == NULL || strcmp(telling->tenant, item->tenant->id) == 0))
         fleet_tenant(telling->driver, item->tenant, cohort_of(telling, item->tenant->cohort));
-    return item->kind <= META_RESTORED_TENANT;
+    else if (item->kind == META_RESTORED_USAGE && telling->tenant == NULL)
+        fleet_usage(telling->driver, item->tenant);
+    return item->kind <= META_RESTORED_USAGE;
 }
 
 enum status fleet_tenants(struct driver *driver, const char *tenant, struct refusal *refusal)

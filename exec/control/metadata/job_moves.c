@@ -1,6 +1,7 @@
 /* Which state leads where. One statement makes every move: it names the state, the attempt and, while stopping, the target that the
  * job must have, so that of two who race one changes a row and the other none. */
 #include "control/metadata/rows.h"
+#include "control/metadata/tenant.h"
 
 #define TO(state) (1u << META_JOB_##state)
 
@@ -88,6 +89,8 @@ enum status meta_job_move(struct metadata *metadata, const struct meta_job_move 
         status = check_alone(metadata, move, refusal);
     if (status == STATUS_OK && move->worker != NULL)
         status = worker_insert(metadata, move->worker, move->id, attempt, now_ms, refusal);
+    if (status == STATUS_OK && move->gpu_ms > 0)
+        status = meta_tenant_used(metadata, move->tenant, move->gpu_ms, now_ms, refusal);
     status = meta_end(metadata, status, refusal);
     if (status == STATUS_OK && ret_attempt != NULL)
         *ret_attempt = attempt;

@@ -1,6 +1,7 @@
 #include "control/metadata/tenant.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -184,9 +185,28 @@ enum status meta_tenant_move(struct metadata *metadata, const char *id, const ch
     return status == STATUS_CONFLICT ? refuse(refusal, status, "the tenant isn't %s", from) : status;
 }
 
-enum status meta_tenant_share(struct metadata *metadata, const char *id, int64_t share_usage, int64_t share_at_ms,
-                              struct refusal *refusal)
+/* --- shares ----------------------------------------------------------------------------------------------------------------- */
+
+static int64_t decayed(int64_t usage, int64_t from_ms, int64_t until_ms)
 {
-    return sql_change(metadata, "UPDATE tenant SET share_usage = $2, share_at_ms = $3 WHERE id = $1",
-                      VALUES(AS_TEXT(id), AS_INT(share_usage), AS_INT(share_at_ms)), STATUS_NOT_FOUND, "no such tenant", refusal);
+    return llround((double)usage * exp2(-(double)max_i64(0, until_ms - from_ms) / (double)META_SHARE_HALF_LIFE_MS));
+}
+
+enum status meta_tenant_used(struct metadata *metadata, const char *id, int64_t gpu_ms, int64_t now_ms, struct refusal *refusal)
+{
+    struct meta_results results = {0};
+    struct meta_tenant tenant;
+    enum status status = meta_begin(metadata, refusal);
+
+    check(gpu_ms >= 0);
+    if (status != STATUS_OK)
+        return status;
+    status = meta_tenant_get(metadata, id, &results, &tenant, refusal);
+    if (status == STATUS_OK)
+        status = sql_change(metadata, "UPDATE tenant SET share_usage = $2, share_at_ms = $3 WHERE id = $1",
+                            VALUES(AS_TEXT(id), AS_INT(decayed(tenant.share_usage, tenant.share_at_ms, now_ms) + gpu_ms),
+                                   AS_INT(max_i64(tenant.share_at_ms, now_ms))),
+                            STATUS_NOT_FOUND, "no such tenant", refusal);
+    meta_results_free(&results);
+    return meta_end(metadata, status, refusal);
 }

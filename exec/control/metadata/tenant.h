@@ -46,8 +46,9 @@ enum status meta_tenant_list(struct metadata *metadata, int64_t after, uint32_t 
 enum status meta_tenant_set(struct metadata *metadata, const char *id, const char *name, const char *value, struct refusal *refusal);
 /* active to suspended and back, either to deleting, deleting to deleted; STATUS_CONFLICT when it isn't in `from`. */
 enum status meta_tenant_move(struct metadata *metadata, const char *id, const char *from, const char *to, struct refusal *refusal);
-/* What the core's fair share remembers of it. */
-enum status meta_tenant_share(struct metadata *metadata, const char *id, int64_t share_usage, int64_t share_at_ms,
-                              struct refusal *refusal);
+/* What the core's fair share remembers of it: share_usage, device time in milliseconds that counts half after each of these, as of share_at_ms.
+ * Adds what was used until `now_ms`; a clock that was set back decays nothing. */
+#define META_SHARE_HALF_LIFE_MS (INT64_C(24) * 3600 * 1000)
+enum status meta_tenant_used(struct metadata *metadata, const char *id, int64_t gpu_ms, int64_t now_ms, struct refusal *refusal);
 
 #endif

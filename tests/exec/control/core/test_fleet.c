@@ -6,13 +6,13 @@
 #include "fleet/pack.h"
 #include "rig.h"
 
-static void tell_job(struct rig *rig, job_id job)
+static void tell_job_of(struct rig *rig, uint32_t tenant, job_id job)
 {
     struct fleet_event event;
 
     memset(&event, 0, sizeof(event));
     event.kind = FLEET_EVENT_TENANT;
-    event.tenant.tenant = 1;
+    event.tenant.tenant = tenant;
     event.tenant.cohort = NO_COHORT;
     event.tenant.weight_milli = 1000;
     event.tenant.nominal_milli = 4000;
@@ -24,11 +24,16 @@ static void tell_job(struct rig *rig, job_id job)
     event.job.size_ns = 60 * NS_PER_S;
     event.job.deadline_at_ns = NEVER_NS;
     event.job.bytes = 1000;
-    event.job.tenant.value = 1;
+    event.job.tenant.value = tenant;
     event.job.gpus = 1;
     event.job.rank = 8;
     event.job.flags = JOB_PREEMPTIBLE;
     OK(rig, core_tell(rig->core, &event));
+}
+
+static void tell_job(struct rig *rig, job_id job)
+{
+    tell_job_of(rig, 1, job);
 }
 
 static void tell_progress(struct rig *rig, enum fleet_event_kind kind, job_id job, uint64_t answers)
@@ -187,6 +192,39 @@ static void a_job_that_was_found_keeps_its_device(void **state)
     rig_end(&rig);
 }
 
+/* Whoever used more before the restart waits longer, though its job came first. */
+static void shares_go_on_after_a_restart(void **state)
+{
+    const job_id runs = job_id_make(1, 0);
+    const job_id first = job_id_make(2, 1);
+    const job_id second = job_id_make(3, 2);
+    struct fleet_event usage;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig.config.devices = 4;
+    rig_up(&rig);
+    tell_job(&rig, runs);
+    UNTIL(&rig, rig.seen.commands_count == 1);
+    rig_core_gone(&rig);
+    rig_open(&rig);
+    tell_job_of(&rig, 2, first);
+    memset(&usage, 0, sizeof(usage));
+    usage.kind = FLEET_EVENT_TENANT_USAGE;
+    usage.tenant_usage.tenant.value = 2;
+    usage.tenant_usage.gpu_ns = 3600 * NS_PER_S;
+    OK(&rig, core_tell(rig.core, &usage));
+    tell_job(&rig, second);
+    tell_found(&rig, runs, rig.seen.commands[0].job_place.gpu_mask);
+    OK(&rig, core_restored(rig.core));
+    tell_progress(&rig, FLEET_EVENT_JOB_ENDED, runs, 0);
+    UNTIL(&rig, rig.seen.commands_count == 2);
+    assert_int_equal(rig.seen.commands[1].kind, FLEET_COMMAND_JOB_PLACE);
+    assert_int_equal(rig.seen.commands[1].job_place.job.value, second.value);
+    rig_end(&rig);
+}
+
 /* This node has fewer devices than the last one. */
 static void a_job_found_where_no_device_is_stops_and_is_placed_again(void **state)
 {
@@ -294,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_job_waits_for_no_company),
         cmocka_unit_test(a_job_that_waits_takes_no_servers_place),
         cmocka_unit_test(a_job_that_was_found_keeps_its_device),
+        cmocka_unit_test(shares_go_on_after_a_restart),
         cmocka_unit_test(a_job_found_where_no_device_is_stops_and_is_placed_again),
         cmocka_unit_test(servers_leave_devices_that_are_taken_back),
         cmocka_unit_test(a_journal_tells_it_all_again),

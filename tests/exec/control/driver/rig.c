@@ -54,7 +54,13 @@ enum status core_tell(struct core *core, const struct fleet_event *event)
 
 enum status core_restored(struct core *core)
 {
+    struct fleet_event event;
+
     (void)core;
+    memset(&event, 0, sizeof(event));
+    event.kind = FLEET_EVENT_RESTORE_DONE;
+    if (also_told != NULL)
+        also_told(&event);
     return STATUS_OK;
 }
 

@@ -62,26 +62,34 @@ static void tell(const struct fleet_event *event)
     pthread_mutex_unlock(&lock);
 }
 
-static void devices(enum fleet_event_kind kind, int64_t gone_in_ns)
+static struct fleet_event event_of(enum fleet_event_kind kind)
 {
     struct fleet_event event;
 
     memset(&event, 0, sizeof(event));
     event.kind = (uint16_t)kind;
+    return event;
+}
+
+static void devices(enum fleet_event_kind kind, uint32_t count, int64_t gone_in_ns)
+{
+    struct fleet_event event = event_of(kind);
+
     event.gpus.bytes = UINT64_C(1) << 34;
-    event.gpus.gpu_mask = (1u << DEVICES) - 1;
+    event.gpus.gpu_mask = (uint16_t)((1u << count) - 1);
     pthread_mutex_lock(&lock);
     event.gpus.gone_at_ns = now_ns + gone_in_ns;
     step(event);
     pthread_mutex_unlock(&lock);
 }
 
-static void begin(struct rig *rig)
+/* It hears what there is; the driver says the rest, and that this was all. */
+static void begin_fleet(uint32_t devices_count)
 {
     struct fleet_config config = {.replicas_max = 4, .nodes_max = 4, .bases_max = 1, .adapters_max = 16, .requests_max = 16,
                                   .route = route_policy_find("affinity"), .bound_milli = 1250, .bound_add = 4, .hot_share_milli = 500,
                                   .cool_milli = 750, .rate_half_life_ns = 60 * NS_PER_S};
-    struct fleet_event base;
+    struct fleet_event event = event_of(FLEET_EVENT_RESTORE);
     size_t bytes;
 
     config.jobs = (struct jobs_config){.jobs_max = 64, .tenants_max = 16, .cohorts_max = 17, .bases_max = 1, .nodes_max = 1,
@@ -94,14 +102,19 @@ static void begin(struct rig *rig)
     fleet = fleet_create(aligned_alloc(64, (bytes + 63) & ~(size_t)63), bytes, &config);
     now_ns = NS_PER_S;
     seq = 0;
-    memset(&base, 0, sizeof(base));
-    base.kind = FLEET_EVENT_BASE_KNOWN;
-    base.base_known.bytes = 1 << 20;
-    base.base_known.load_ns = 1000; /* a load pays for the smallest job */
-    base.base_known.gpus = 1;
-    step(base);
-    devices(FLEET_EVENT_GPUS_UP, 0);
+    step(event);
+    event = event_of(FLEET_EVENT_BASE_KNOWN);
+    event.base_known.bytes = 1 << 20;
+    event.base_known.load_ns = 1000; /* a load pays for the smallest job */
+    event.base_known.gpus = 1;
+    step(event);
+    devices(FLEET_EVENT_GPUS_UP, devices_count, 0);
     rig_tell_also(tell);
+}
+
+static void begin(struct rig *rig)
+{
+    begin_fleet(DEVICES);
     rig_begin(rig);
 }
 
@@ -256,17 +269,48 @@ static void notice_clears_the_devices(void **state)
     add_file(&rig);
     trainer = add_running(&rig);
     rig_wait_asked(trainer, 1);
-    devices(FLEET_EVENT_GPUS_NOTICE, 5 * NS_PER_S);
+    devices(FLEET_EVENT_GPUS_NOTICE, DEVICES, 5 * NS_PER_S);
     rig_wait_asked(trainer, 2);
     played_state(&rig, trainer, 3);
     n = rig_workers();
     played_exits(trainer, 0);
     rig_wait_job(&rig, "queued");
-    devices(FLEET_EVENT_GPUS_GONE, 0);
+    devices(FLEET_EVENT_GPUS_GONE, DEVICES, 0);
     rig_wait_a_moment();
     assert_int_equal(rig_workers(), n);
-    devices(FLEET_EVENT_GPUS_UP, 0);
+    devices(FLEET_EVENT_GPUS_UP, DEVICES, 0);
     assert_int_equal(rig_worker(n)->launch.attempt, 2);
+    end(&rig);
+}
+
+/* Both wait for the device; the one whose job came first had half a day of devices before the control plane was started anew. */
+static void shares_are_as_they_were_before_a_restart(void **state)
+{
+    struct refusal refusal;
+    struct rig rig;
+    uint32_t n;
+
+    (void)state;
+    begin(&rig);
+    add_file(&rig);
+    devices(FLEET_EVENT_GPUS_NOTICE, DEVICES, 0);
+    devices(FLEET_EVENT_GPUS_GONE, DEVICES, 0);
+    n = rig_workers();
+    rig_add_job(&rig, rig.file);
+    pass(&rig, n);
+    assert_int_equal(meta_tenant_used(rig.metadata, rig.acme, META_SHARE_HALF_LIFE_MS / 2, 1, &refusal), STATUS_OK);
+    assert_int_equal(meta_tenant_add(rig.metadata, "other", 1, rig.acme, &refusal), STATUS_OK);
+    add_file(&rig);
+    n = rig_workers();
+    rig_add_job(&rig, rig.file);
+    pass(&rig, n);
+    rig_wait_job(&rig, "queued");
+    n = rig_workers();
+    rig_stop(&rig);
+    free(fleet);
+    begin_fleet(1);
+    rig_start(&rig);
+    assert_string_equal(json_string_value(json_object_get(rig_worker(n)->settings, "tenant")), rig.acme);
     end(&rig);
 }
 
@@ -278,6 +322,7 @@ int main(void)
         cmocka_unit_test(third_job_waits_for_two_devices),
         cmocka_unit_test(jobs_are_cancelled_waiting_and_running),
         cmocka_unit_test(notice_clears_the_devices),
+        cmocka_unit_test(shares_are_as_they_were_before_a_restart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -441,6 +441,41 @@ static void progress_is_of_the_attempt_that_lives(void **state)
     world_end(&world);
 }
 
+static void assert_share(struct world *world, int64_t usage, int64_t at_ms)
+{
+    struct meta_tenant tenant;
+
+    OK(world, meta_tenant_get(world->metadata, world->acme.id, &world->results, &tenant, &world->refusal));
+    assert_int_equal(tenant.share_usage, usage);
+    assert_int_equal(tenant.share_at_ms, at_ms);
+}
+
+/* In the move's own transaction: who came too late used nothing. */
+static void what_an_attempt_used_counts_half_a_day_later(void **state)
+{
+    struct meta_job_move move = {.from = META_JOB_RUNNING, .attempt = 1, .to = META_JOB_QUEUED, .target = NO, .crash_step = META_NONE, .gpu_ms = 1000};
+    struct world world;
+
+    (void)state;
+    world_begin(&world);
+    world_populate(&world);
+    world_bring(&world, world.acme.id, world.acme.job, META_JOB_RUNNING, NO);
+    assert_share(&world, 0, 0);
+    move.tenant = world.acme.id;
+    move.id = world.acme.job;
+    OK(&world, meta_job_move(world.metadata, &move, NOW, NULL, &world.refusal));
+    assert_int_equal(meta_job_move(world.metadata, &move, NOW + 1, NULL, &world.refusal), STATUS_CONFLICT);
+    assert_share(&world, 1000, NOW);
+    OK(&world, meta_tenant_used(world.metadata, world.acme.id, 300, NOW + META_SHARE_HALF_LIFE_MS, &world.refusal));
+    assert_share(&world, 800, NOW + META_SHARE_HALF_LIFE_MS);
+    OK(&world, meta_tenant_used(world.metadata, world.acme.id, 1, NOW, &world.refusal));
+    assert_share(&world, 801, NOW + META_SHARE_HALF_LIFE_MS);
+    OK(&world, meta_tenant_used(world.metadata, world.acme.id, 0, NOW + 1000 * META_SHARE_HALF_LIFE_MS, &world.refusal));
+    assert_share(&world, 0, NOW + 1000 * META_SHARE_HALF_LIFE_MS);
+    assert_int_equal(meta_tenant_used(world.metadata, "org-none", 1, NOW, &world.refusal), STATUS_NOT_FOUND);
+    world_end(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +490,7 @@ int main(void)
         cmocka_unit_test(events_are_numbered_and_paged),
         cmocka_unit_test(a_checkpoint_is_of_the_attempt_that_lives),
         cmocka_unit_test(progress_is_of_the_attempt_that_lives),
+        cmocka_unit_test(what_an_attempt_used_counts_half_a_day_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -283,7 +283,7 @@ static void a_restart_is_told_all_in_order(void **state)
     world_begin(&world);
     world_populate(&world);
     OK(&world, meta_tenant_set(world.metadata, world.other.id, "cohort", "research", &world.refusal));
-    OK(&world, meta_tenant_share(world.metadata, world.other.id, 77, NOW, &world.refusal));
+    OK(&world, meta_tenant_used(world.metadata, world.other.id, 77, NOW, &world.refusal));
     OK(&world, meta_tenant_add(world.metadata, "gone", NOW, gone, &world.refusal));
     OK(&world, meta_tenant_move(world.metadata, gone, "active", "deleting", &world.refusal));
     OK(&world, meta_tenant_move(world.metadata, gone, "deleting", "deleted", &world.refusal));
