@@ -26,6 +26,7 @@
     X(gate, "off", "what was trained may answer without evaluation, which is audited; without this it may not")        \
     X(devices, "N", "equal shares of this machine, for servers and trainers, one each (default: one more than there are bases)") \
     X(replica_target, "N", "answers under way that one server of a base is meant to have; above 1.2 times that another comes (default 32)") \
+    X(server_requests, "N", "answers that one server has at once, 1 to 4096; more wait in the control plane (default 256)")      \
     X(scale_up, "SECONDS", "for which it is more before another comes, for which trainers yield if need be (default 10)")      \
     X(scale_down, "SECONDS", "for which it is less before one goes (default 300)")                                             \
     X(threads, "N", "of each model server (default: all)")                                                             \
@@ -245,6 +246,10 @@ int cmd_control(int argc, char **argv)
             break;
         case OPTION_replica_target:
             if (!options_whole(&options, OPTION_replica_target, value, 1, 100000, &asked.replica_target))
+                return EXIT_USAGE;
+            break;
+        case OPTION_server_requests:
+            if (!options_whole(&options, OPTION_server_requests, value, 1, CONTROL_SERVER_REQUESTS_MAX, &asked.server_requests))
                 return EXIT_USAGE;
             break;
         case OPTION_scale_up:

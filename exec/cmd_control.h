@@ -6,6 +6,7 @@
 #include "keeper/keeper.h"
 
 #define CONTROL_BASES_MAX 64
+#define CONTROL_SERVER_REQUESTS_MAX 4096 /* a server takes no more, whatever it is told */
 /* In the control plane: the socket that the keeper listens on, if it does. */
 #define CONTROL_LISTENER KEEPER_INHERITED
 
@@ -23,7 +24,8 @@ struct control_asked {
     int64_t devices;      /* 0: one more than there are bases */
     int64_t threads;      /* of each server; 0: all */
     int64_t price_nano_per_hour;
-    int64_t replica_target; /* these three: 0 is the core's own */
+    int64_t replica_target; /* these four: 0 is the core's own */
+    int64_t server_requests;
     int64_t scale_up_s;
     int64_t scale_down_s;
 };

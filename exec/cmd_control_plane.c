@@ -214,6 +214,7 @@ static enum status open_core(struct control *control, struct refusal *refusal)
         .launcher = control->launcher, .writer = control->writer, .epoch = (uint64_t)control->epoch, .first_at_ns = control->first_at_ns,
         .bases = control->bases, .bases_count = control->bases_count, .devices = devices_of(control), .device_bytes = device_bytes(control),
         .price_nano_per_hour = asked->price_nano_per_hour, .replica_target = (uint32_t)asked->replica_target,
+        .server_requests_max = (uint32_t)asked->server_requests,
         .scale_up_ns = asked->scale_up_s * NS_PER_S, .scale_down_ns = asked->scale_down_s * NS_PER_S, .server_options = options, .hears = driver_hears, .log = say};
     struct driver_config driver = {.epoch = (uint64_t)control->epoch, .metadata = control->options, .writer = control->writer, .vault = control->vault,
                                    .store = control->store, .bases = control->bases, .bases_count = control->bases_count,

@@ -274,16 +274,22 @@ static double metric(const char *name)
 }
 
 #define RUNNING "vllm:num_requests_running{model_name=\"tiny\"} "
+#define WAITING "vllm:num_requests_waiting{model_name=\"tiny\"} "
 
-static void await_running(double count, int within_ms)
+static void await_metric(const char *name, double count, int within_ms)
 {
     const int64_t until = now_ms() + within_ms;
 
-    while (metric(RUNNING) != count)
+    while (metric(name) != count)
         if (now_ms() > until)
-            fail_msg("%g run after %d ms, not %g", metric(RUNNING), within_ms, count);
+            fail_msg("%s%g after %d ms, not %g", name, metric(name), within_ms, count);
         else
             usleep(10000);
+}
+
+static void await_running(double count, int within_ms)
+{
+    await_metric(RUNNING, count, within_ms);
 }
 
 /* --- what a base answers ---------------------------------------------------------------------------------------------------- */
@@ -454,6 +460,50 @@ static void a_server_that_dies_later_ends_its_streams_with_an_error(void **conte
     assert_true(heard.is_done);
 }
 
+/* What the command says of these two words beside `control`, and its exit code. */
+static int told(const char *option, const char *value, char ret_said[512])
+{
+    char command[4400];
+    FILE *said;
+    size_t count;
+
+    snprintf(command, sizeof(command), "exec %s control %s %s 2>&1 </dev/null", built("bin/berth-exec"), option, value);
+    said = popen(command, "r");
+    assert_non_null(said);
+    count = fread(ret_said, 1, 511, said);
+    ret_said[count] = '\0';
+    return WEXITSTATUS(pclose(said));
+}
+
+static void a_server_is_at_no_more_answers_than_the_command_line_says(void **context)
+{
+    int streams[5];
+    char said[512];
+
+    (void)context;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(told("--server-requests", (const char *const[]){"0", "4097", "many"}[i], said), 2);
+        assert_non_null(strstr(said, "--server-requests"));
+        assert_non_null(strstr(said, "a whole number from 1 to 4096"));
+    }
+    rig.more[4] = "--server-requests";
+    rig.more[5] = "3";
+    start("100");
+    for (size_t i = 0; i < ARRAY_COUNT(streams); i++)
+        streams[i] = begin_post(ENDLESS);
+    await_running(3, 5000);
+    await_metric(WAITING, 2, 5000);
+    assert_int_equal(metric(RUNNING), 3);
+    for (size_t i = 0; i < 3; i++) {
+        read_some(streams[i], 600);
+        close(streams[i]);
+    }
+    await_running(2, 5000);
+    close(streams[3]);
+    close(streams[4]);
+    await_running(0, 5000);
+}
+
 static void the_end_of_the_control_plane_ends_streams_with_an_error(void **context)
 {
     int streams[8];
@@ -525,7 +575,7 @@ static void more_at_once_than_the_core_has_room_for_is_told_to_come_again(void *
         clients[i] = begin_post(many);
     for (size_t i = 16; i < 32; i++)
         clients[i] = client_begin_post(&rig, third_key, CHATS, many, strlen(many));
-    while (metric(RUNNING) + metric("vllm:num_requests_waiting{model_name=\"tiny\"} ") < 4096)
+    while (metric(RUNNING) + metric(WAITING) < 4096)
         usleep(20000);
     post(CHATS, "{\"model\":\"tiny\"," HELLO "}", 429); /* the tenant's own bound */
     assert_string_not_equal(header("retry-after"), "");
@@ -534,7 +584,7 @@ static void more_at_once_than_the_core_has_room_for_is_told_to_come_again(void *
     assert_string_not_equal(header("retry-after"), "");
     for (size_t i = 0; i < 32; i++)
         close(clients[i]);
-    while (metric(RUNNING) + metric("vllm:num_requests_waiting{model_name=\"tiny\"} ") > 0)
+    while (metric(RUNNING) + metric(WAITING) > 0)
         usleep(20000);
     client_post(&rig, rig.other_key, CHATS, "{\"model\":\"tiny\"," HELLO ",\"max_tokens\":1}", &answer);
     assert_int_equal(answer.status, 200);
@@ -710,6 +760,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_does_not_read_is_cut_and_others_go_on, begin, end),
         cmocka_unit_test_setup_teardown(a_server_that_dies_before_its_first_token_is_not_noticed, begin, end),
         cmocka_unit_test_setup_teardown(a_server_that_dies_later_ends_its_streams_with_an_error, begin, end),
+        cmocka_unit_test_setup_teardown(a_server_is_at_no_more_answers_than_the_command_line_says, begin, end),
         cmocka_unit_test_setup_teardown(the_end_of_the_control_plane_ends_streams_with_an_error, begin, end),
         cmocka_unit_test_setup_teardown(a_tenants_tokens_of_a_minute_are_a_bound, begin, end),
         cmocka_unit_test_setup_teardown(more_at_once_than_the_core_has_room_for_is_told_to_come_again, begin, end),
