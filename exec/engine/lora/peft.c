@@ -193,6 +193,14 @@ static enum status verdict(struct faults *faults)
     return faults->count > 0 ? STATUS_INVALID : STATUS_OK;
 }
 
+static void note_base(struct peft *peft, const json_t *root)
+{
+    const char *base = json_string_value(json_object_get(root, "base_model_name_or_path"));
+
+    if (base != NULL && strlen(base) < sizeof(peft->base_stated))
+        snprintf(peft->base_stated, sizeof(peft->base_stated), "%s", base);
+}
+
 static enum status read_config(struct opener *opener, const json_t *root)
 {
     struct peft_config config;
@@ -206,6 +214,7 @@ static enum status read_config(struct opener *opener, const json_t *root)
     opener->peft->rank_stated = config.rank;
     opener->peft->alpha_stated = config.alpha;
     opener->peft->rslora = config.rslora;
+    note_base(opener->peft, root);
     return verdict(&opener->faults);
 }
 
@@ -323,6 +332,27 @@ enum status peft_open_bytes(const void *data, int64_t bytes, const char *shown, 
         status = open_adapter(&opener, config, root, -1, file, ret_peft);
     else
         safetensors_close(file);
+    json_decref(root);
+    return status;
+}
+
+enum status peft_open_parts(const struct peft_parts *parts, const struct model_config *config, int32_t rank_max, struct peft **ret_peft,
+                            struct refusal *refusal)
+{
+    struct opener opener = {.dims = &config->dims, .rank_max = rank_max, .file_shown = "adapter_model.safetensors",
+                            .faults = {.shown = "adapter_config.json", .refusal = refusal}};
+    json_t *root = parts->config_bytes <= PEFT_CONFIG_BYTES_MAX
+                       ? json_loadb(parts->config, (size_t)parts->config_bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    struct safetensors *file = NULL;
+    enum status status = json_is_object(root) ? STATUS_OK
+                                              : refuse(refusal, STATUS_INVALID, "adapter_config.json: is not a JSON object of at most %d bytes",
+                                                       PEFT_CONFIG_BYTES_MAX);
+
+    check(rank_max >= 1 && rank_max <= LORA_RANK_MAX);
+    if (status == STATUS_OK)
+        status = safetensors_parse(parts->tensors, parts->tensors_bytes, opener.file_shown, &safetensors_limits_adapter, &file, refusal);
+    if (status == STATUS_OK)
+        status = open_adapter(&opener, config, root, -1, file, ret_peft);
     json_decref(root);
     return status;
 }

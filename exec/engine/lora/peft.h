@@ -16,11 +16,13 @@
 #include "engine/safetensors/safetensors.h"
 
 #define PEFT_CONFIG_BYTES_MAX (256 << 10)
+#define PEFT_BASE_BYTES 256
 
 struct peft {
     struct lora_source source;
     int32_t rank_stated;         /* "r" */
     double alpha_stated;         /* "lora_alpha" */
+    char base_stated[PEFT_BASE_BYTES]; /* "base_model_name_or_path"; "": none, or one that is longer */
     bool rslora;
     int32_t layers_adapted;
     uint32_t tensors;
@@ -48,6 +50,15 @@ enum status peft_open_at(int directory, const char *shown, const struct model_co
 #define PEFT_CONFIG_KEY "adapter_config"
 enum status peft_open_bytes(const void *data, int64_t bytes, const char *shown, const struct model_config *config, int32_t rank_max,
                             struct peft **ret_peft, struct refusal *refusal);
+/* The folder's two files as bytes, under the same rules. */
+struct peft_parts {
+    const char *config;
+    int64_t config_bytes;
+    const void *tensors;         /* the caller's until peft_close() */
+    int64_t tensors_bytes;
+};
+enum status peft_open_parts(const struct peft_parts *parts, const struct model_config *config, int32_t rank_max, struct peft **ret_peft,
+                            struct refusal *refusal);
 void peft_close(struct peft *peft); /* NULL is fine */
 
 /* The least dimensions that the tensors of an adapter fit, for looking at one without its base: layers up to the

@@ -1,6 +1,7 @@
 /* Adapters of PEFT: what is taken, with what scale and rank; every refusal by its reason; what makes two adapters the same. */
 #include "support.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -452,6 +453,54 @@ static void one_file_is_the_folders_adapter(void **state)
     scratch_end(&scratch);
 }
 
+static enum status open_parts(const struct peft_parts *parts, int64_t config_bytes, int64_t tensors_bytes, const struct model_config *config,
+                              struct peft **ret_peft, struct refusal *refusal)
+{
+    struct peft_parts cut = *parts;
+
+    cut.config_bytes = config_bytes;
+    cut.tensors_bytes = tensors_bytes;
+    refusal->text[0] = '\0';
+    *ret_peft = NULL;
+    return peft_open_parts(&cut, config, LORA_RANK_MAX, ret_peft, refusal);
+}
+
+static void a_folders_files_are_read_from_memory_by_the_same_rules(void **state)
+{
+    const struct model_config config = tiny_config(FAMILY_LLAMA);
+    struct scratch scratch;
+    struct refusal refusal = {""};
+    struct peft *folder = NULL;
+    struct peft *peft = NULL;
+    struct peft_parts parts;
+    void *text = NULL;
+    void *tensors = NULL;
+
+    (void)state;
+    scratch_begin(&scratch);
+    tiny_adapter(scratch_folder(&scratch, "a"), &config, 5, 0x7f, 9, DTYPE_F32);
+    assert_int_equal(peft_open(scratch_at(&scratch, "a"), &config, 5, &folder, &refusal), STATUS_OK);
+    assert_int_equal(file_read(AT_FDCWD, scratch_at(&scratch, "a/adapter_config.json"), "a", 1 << 20, &text, &parts.config_bytes, &refusal), STATUS_OK);
+    assert_int_equal(file_read(AT_FDCWD, scratch_at(&scratch, "a/adapter_model.safetensors"), "a", 1 << 20, &tensors, &parts.tensors_bytes, &refusal),
+                     STATUS_OK);
+    parts.config = text;
+    parts.tensors = tensors;
+    assert_int_equal(open_parts(&parts, parts.config_bytes, parts.tensors_bytes, &config, &peft, &refusal), STATUS_OK);
+    assert_memory_equal(peft->digest, folder->digest, DIGEST_BYTES);
+    assert_string_equal(peft->base_stated, "tiny");
+    peft_close(peft);
+    assert_int_equal(open_parts(&parts, parts.config_bytes, parts.tensors_bytes - 1, &config, &peft, &refusal), STATUS_INVALID);
+    assert_non_null(strstr(refusal.text, "adapter_model.safetensors"));
+    assert_int_equal(open_parts(&parts, parts.config_bytes / 2, parts.tensors_bytes, &config, &peft, &refusal), STATUS_INVALID);
+    assert_non_null(strstr(refusal.text, "adapter_config.json"));
+    assert_int_equal(open_parts(&parts, 0, 0, &config, &peft, &refusal), STATUS_INVALID);
+    assert_int_equal(open_parts(&parts, parts.config_bytes, 0, &config, &peft, &refusal), STATUS_INVALID);
+    peft_close(folder);
+    free(text);
+    free(tensors);
+    scratch_end(&scratch);
+}
+
 static void one_file_needs_its_config(void **state)
 {
     const float number[4] = {1, 2, 3, 4};
@@ -537,6 +586,7 @@ int main(void)
         cmocka_unit_test(the_digest_is_that_of_the_effect),
         cmocka_unit_test(what_is_written_is_read_again),
         cmocka_unit_test(one_file_is_the_folders_adapter),
+        cmocka_unit_test(a_folders_files_are_read_from_memory_by_the_same_rules),
         cmocka_unit_test(one_file_needs_its_config),
         cmocka_unit_test(the_reference_adapters_are_taken_and_the_stranger_is_not),
     };
