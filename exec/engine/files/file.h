@@ -12,6 +12,11 @@
 enum status file_open(int directory, const char *name, const char *shown, int *ret_file, int64_t *ret_bytes,
                       struct refusal *refusal);
 
+/* A folder below `folder`, an open one, by a path that a stranger gave: plain names between single slashes. Each is opened in the one before and
+ * no link is followed, so that what is opened lies below `folder`, whatever is renamed meanwhile. STATUS_INVALID: no such path.
+ * STATUS_NOT_FOUND: no folder there, or none that may be opened: which of them is not told. */
+enum status folder_open_below(int folder, const char *path, int *ret_folder, struct refusal *refusal);
+
 /* A private copy, so that nobody can change or cut it while it is used; free() it. `ret_bytes` may be 0: the copy then
  * is not NULL. */
 enum status file_read(int directory, const char *name, const char *shown, int64_t bytes_max, void **ret_data, int64_t *ret_bytes,

@@ -1,13 +1,58 @@
-/* Outputs that are there whole or not at all. */
+/* Folders of strangers, opened with care; outputs that are there whole or not at all. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/files/file.h"
+
+/* --- folders of strangers ------------------------------------------------------------------------------------------------------ */
+
+static const char *after_name(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return slash != NULL ? slash + 1 : NULL;
+}
+
+static bool is_plain_path(const char *path)
+{
+    for (const char *name = path; name != NULL; name = after_name(name)) {
+        const size_t length = strcspn(name, "/");
+
+        if (length == 0 || length > NAME_MAX || (length <= 2 && strspn(name, ".") >= length))
+            return false;
+    }
+    return true;
+}
+
+enum status folder_open_below(int folder, const char *path, int *ret_folder, struct refusal *refusal)
+{
+    int at = folder;
+
+    if (!is_plain_path(path))
+        return refuse(refusal, STATUS_INVALID, "the path is no folder's below another: plain names between single slashes, none of them . or ..");
+    for (const char *from = path; from != NULL; from = after_name(from)) {
+        char name[NAME_MAX + 1];
+        int next;
+
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(from, "/"), from);
+        next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (at != folder)
+            close(at);
+        if (next < 0)
+            return refuse(refusal, STATUS_NOT_FOUND, "there is no such folder; links are not followed");
+        at = next;
+    }
+    *ret_folder = at;
+    return STATUS_OK;
+}
+
+/* --- outputs ------------------------------------------------------------------------------------------------------------------- */
 
 /* Whether nothing stands at `path`, or an empty folder. */
 static bool is_free(const char *path)
