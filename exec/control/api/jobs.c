@@ -138,17 +138,6 @@ static bool seal_words(struct call *call, const json_t *words, struct creation *
     return fault->status == 0;
 }
 
-static void identify(struct call *call, struct creation *creation)
-{
-    crypto_generichash_state hash;
-
-    crypto_generichash_init(&hash, call->api->once_key, sizeof(call->api->once_key), META_DIGEST_BYTES);
-    crypto_generichash_update(&hash, (const uint8_t *)PATH, sizeof(PATH));
-    crypto_generichash_update(&hash, http_body(call->request), http_body_bytes(call->request));
-    crypto_generichash_final(&hash, creation->repeat.body, sizeof(creation->repeat.body));
-    repeat_identify(call->api, &creation->repeat);
-}
-
 static char *settings_text(const struct job_settings *settings)
 {
     json_t *json = job_settings_json(settings);
@@ -166,7 +155,7 @@ static enum status keep(struct call *call, const struct job_request *request, st
                                           .parent = creation->parent[0] != '\0' ? creation->parent : NULL, .file = request->file,
                                           .validation = request->validation, .settings = creation->settings, .sealed = creation->job.sealed};
     creation->now_ms = api_now_ms();
-    identify(call, creation);
+    repeat_identify_body(call->api, call->request, PATH, &creation->repeat);
     return meta_writer_call(call->api->config.writer, create_rows, creation, refusal);
 }
 

@@ -23,6 +23,17 @@ void repeat_identify(const struct api *api, struct repeat *repeat)
     snprintf(repeat->once, sizeof(repeat->once), "%s-%s", key != NULL ? "key" : "body", text);
 }
 
+void repeat_identify_body(const struct api *api, const struct http_request *request, const char *path, struct repeat *repeat)
+{
+    crypto_generichash_state hash;
+
+    crypto_generichash_init(&hash, api->once_key, sizeof(api->once_key), META_DIGEST_BYTES);
+    crypto_generichash_update(&hash, (const uint8_t *)path, strlen(path) + 1);
+    crypto_generichash_update(&hash, http_body(request), http_body_bytes(request));
+    crypto_generichash_final(&hash, repeat->body, sizeof(repeat->body));
+    repeat_identify(api, repeat);
+}
+
 /* A body alone is no promise: it counts only when the client says that it tries again. */
 enum status repeat_look(struct metadata *metadata, const struct repeat *repeat, const char *tenant, const char *id, int64_t now_ms, bool *ret_again,
                         char ret_before[NAME_BYTES], struct refusal *refusal)

@@ -13,6 +13,8 @@ struct repeat {
 };
 /* After retry and body. */
 void repeat_identify(const struct api *api, struct repeat *repeat);
+/* The same of a request whose whole body was kept, on this path; after retry. */
+void repeat_identify_body(const struct api *api, const struct http_request *request, const char *path, struct repeat *repeat);
 /* Inside the transaction that makes `id`, before it: whether it was made before, and then `ret_before`. */
 enum status repeat_look(struct metadata *metadata, const struct repeat *repeat, const char *tenant, const char *id, int64_t now_ms, bool *ret_again,
                         char ret_before[NAME_BYTES], struct refusal *refusal);
