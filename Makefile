@@ -122,7 +122,7 @@ $(B)/tests/exec/serving/test_serving $(B)/tests/exec/serving/test_stub_server: $
 $(B)/tests/exec/serving/test_stub_server: | $(B)/tests/bench/exec/stub_server
 $(B)/tests/exec/serving/test_serving: | $(B)/bin/berth-exec
 # Its base is made by the program itself; the stub answers where a server is to be slow or to die.
-$(B)/tests/exec/control/api/test_chat: | $(B)/bin/berth-exec $(B)/tests/bench/exec/stub_server
+$(B)/tests/exec/control/api/test_adapters $(B)/tests/exec/control/api/test_chat: | $(B)/bin/berth-exec $(B)/tests/bench/exec/stub_server
 
 # Kernels under the emulation; nvcc lets types alias.
 EMU_CXXFLAGS := -std=c++20 -fPIC -fno-strict-aliasing -Wall -Wextra -Werror -g -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)

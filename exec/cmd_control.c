@@ -24,6 +24,7 @@
     X(base, "NAME=FOLDER", "a model that tenants may use; as often as there are bases")                                \
     X(server_program, "COMMAND", "what runs as a model server in place of this program: for measurements of the control plane") \
     X(gate, "off", "what was trained may answer without evaluation, which is audited; without this it may not")        \
+    X(adapters_folder, "DIR", "tenants may load adapters that were made elsewhere, each from DIR/ITS-NAME; without this nobody may") \
     X(devices, "N", "equal shares of this machine, for servers and trainers, one each (default: one more than there are bases)") \
     X(replica_target, "N", "answers under way that one server of a base is meant to have; above 1.2 times that another comes (default 32)") \
     X(server_requests, "N", "answers that one server has at once, 1 to 4096; more wait in the control plane (default 256)")      \
@@ -236,6 +237,7 @@ int cmd_control(int argc, char **argv)
                 return misuse("--gate takes off; without it what was trained does not answer");
             asked.gate_off = true;
             break;
+        case OPTION_adapters_folder: asked.adapters_folder = value; break;
         case OPTION_devices:
             if (!options_whole(&options, OPTION_devices, value, 1, 16, &asked.devices))
                 return EXIT_USAGE;

@@ -21,6 +21,7 @@ struct control_asked {
     uint32_t bases_count;
     struct master_source master;
     bool gate_off;
+    const char *adapters_folder; /* NULL: no adapters that were made elsewhere */
     int64_t devices;      /* 0: one more than there are bases */
     int64_t threads;      /* of each server; 0: all */
     int64_t price_nano_per_hour;

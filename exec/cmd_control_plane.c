@@ -50,6 +50,7 @@ struct control {
     int64_t first_at_ns;
     struct driver *driver;
     struct core *core;
+    int adapters_folder;  /* 0: none */
     struct admin *admin;
     struct api *api;
 };
@@ -249,6 +250,17 @@ static void tenant_changed(void *context, const char *tenant)
         driver_tenant_changed(control->driver, tenant);
 }
 
+static enum status open_adapters_folder(struct control *control, struct refusal *refusal)
+{
+    const char *path = control->asked->adapters_folder;
+    const int folder = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : 0;
+
+    if (folder < 0)
+        return refuse(refusal, STATUS_INVALID, "--adapters-folder %s: %s", path, strerror(errno));
+    control->adapters_folder = folder;
+    return STATUS_OK;
+}
+
 static enum status open_doors(struct control *control, struct refusal *refusal)
 {
     const struct admin_config local = {.folder = control->folder.path, .writer = control->writer, .log = stderr,
@@ -258,7 +270,7 @@ static enum status open_doors(struct control *control, struct refusal *refusal)
                                    .metadata = control->options, .writer = control->writer, .vault = control->vault,
                                    .store = control->store, .core = control->core, .driver = control->driver,
                                    .bases = control->bases, .tokenizers = (const struct tokenizer *const *)control->tokenizers,
-                                   .bases_count = control->bases_count, .log = say};
+                                   .bases_count = control->bases_count, .adapters_folder = control->adapters_folder, .log = say};
     enum status status = admin_open(&local, &control->admin, refusal);
 
     if (status == STATUS_OK && control->asked->address[0] != '\0')
@@ -284,6 +296,8 @@ static enum status begin(struct control *control, struct refusal *refusal)
     /* Without a base nothing can be learned or answered: files, tenants and keys are kept, and wait. */
     if (status == STATUS_OK && control->bases_count > 0)
         status = open_core(control, refusal);
+    if (status == STATUS_OK)
+        status = open_adapters_folder(control, refusal);
     return status == STATUS_OK ? open_doors(control, refusal) : status;
 }
 
@@ -304,6 +318,8 @@ static void end(struct control *control, uint32_t within_ms)
     vault_close(control->vault);
     if (control->vault_socket >= 0)
         close(control->vault_socket);
+    if (control->adapters_folder > 0)
+        close(control->adapters_folder);
     if (control->launcher != NULL)
         control->launcher->table->close(control->launcher);
     for (uint32_t i = 0; i < control->bases_count; i++) {

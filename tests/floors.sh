@@ -40,7 +40,7 @@ allowed() {
                     echo "shared/base shared/host exec/control/http/http.h exec/control/metadata exec/engine/files/refusal.h exec/store/store.h" \
                          "exec/crypto/envelope.h exec/crypto/names.h exec/crypto/secret.h exec/crypto/vault.h exec/control/objects/objects.h" \
                          "exec/control/driver/driver.h exec/control/core/core.h" \
-                         "exec/wire/wire.h exec/wire/frame.h exec/keeper/launcher.h shared/fleet/event.h" \
+                         "exec/wire/wire.h exec/wire/frame.h exec/keeper/launcher.h shared/fleet/event.h exec/link/bundle.h exec/engine/files/file.h" \
                          "exec/engine/tokenizer/tokenizer.h exec/engine/tokenizer/utf8.h exec/engine/chat/chat.h" ;;
     exec/control/objects)
                     echo "shared/base exec/control/metadata exec/engine/files/refusal.h exec/store/store.h exec/crypto" ;;

@@ -36,6 +36,7 @@ enum spare { SPARE_STATE, SPARE_ADAPTER };
 
 struct task {
     const struct task_config *config;
+    enum task_kind kind;       /* the config's until START says more */
     struct link *link;
     pthread_mutex_t mutex;     /* over link, grants->spare and what follows; never held while something is waited for */
     pthread_cond_t changed;    /* spares came, or it is stopped */
@@ -113,6 +114,9 @@ double real_of(const json_t *object, const char *name, double otherwise);
 enum fault validate_open(struct task *task, struct refusal *refusal);
 void validate_work(struct task *task);
 void validate_close(struct task *task);
+enum fault adopt_open(struct task *task, struct refusal *refusal);
+void adopt_work(struct task *task);
+void adopt_close(struct task *task);
 enum fault train_open(struct task *task, struct refusal *refusal);
 void train_work(struct task *task);
 void train_close(struct task *task);

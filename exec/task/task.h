@@ -1,11 +1,13 @@
-/* Workers of one task: a validator looks through a file of a tenant's, a trainer learns an adapter from one. Each is told what to do by a
+/* Workers of one task: a validator looks through a file of a tenant's, or takes in an adapter that was made elsewhere, a trainer learns an
+ * adapter from a file. Each is told what to do by a
  * START over its link, gets its objects as descriptors with their keys, and gives back sealed objects and a RESULT; plain bytes of a
  * tenant's are in its memory alone. What it says in the clear are numbers and codes, never words. Once it has opened what it needs, it
  * is in a sandbox (sandbox/sandbox.h).
  *
  * START's settings name objects as {"fd", "grant"}, places among its descriptors and grants; the grant's id is the object's. Both tasks:
  * "tenant", "method", "base" {"fd", "name"}, "train", "validation". A validator: "report", "context", "epochs", "batch", "examples_min";
- * method may be "auto", base null. A trainer: "result", "results", "state", "parent", "resume", "hyperparameters" {"epochs", "batch", "rate",
+ * method may be "auto", base null. Its task "adopt": "tenant", "base" and
+ * "others", names of the platform's other bases, "bundle" (link/bundle.h), "result". A trainer: "result", "results", "state", "parent", "resume", "hyperparameters" {"epochs", "batch", "rate",
  * "rate_multiplier", "rank", "alpha", "beta", "seed", "patience", "min_delta", "schedule", "context", "evaluate_every"}, each of them missing
  * for the rules; "device" "cpu" or the best there is, "threads", "save_every_s". Later outputs come by CHECKPOINT_NOW, which says
  * which are for adapters; with a deadline it is to save and end. */
@@ -14,10 +16,10 @@
 
 #include "base/base.h"
 
-enum task_kind { TASK_VALIDATE, TASK_TRAIN };
+enum task_kind { TASK_VALIDATE, TASK_TRAIN, TASK_ADOPT };
 
 struct task_config {
-    enum task_kind kind;
+    enum task_kind kind;      /* a validator of START's task "adopt" does TASK_ADOPT */
     int socket;               /* KEEPER_SOCKET */
     uint32_t worker_kind;     /* said in HELLO */
     int lost_ms;              /* without a lease for so long it saves and ends; 0: 60,000 */

@@ -1,7 +1,6 @@
 /* The trainer's task: an adapter from a sealed file, in memory, from a state if there is one. */
 #include "task/train.h"
 
-#include <openssl/evp.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +60,6 @@ static enum status open_base(struct task *task, struct training *training, struc
     return status == STATUS_OK ? run_tokenizer(folder, &training->tokenizer, refusal) : status;
 }
 
-/* What reads its own settings from files does so now. */
-static void wake_libraries(void)
-{
-    uint8_t digest[32];
-
-    check(EVP_Digest("", 0, digest, NULL, EVP_sha256(), NULL) == 1);
-}
-
 /* The best there is, unless START says cpu. */
 static void choose_machine(struct task *task, struct training *training)
 {
@@ -98,7 +89,6 @@ enum fault train_open(struct task *task, struct refusal *refusal)
     if (task_base(task) < 0 || open_base(task, training, refusal) != STATUS_OK)
         return FAULT_BASE;
     choose_machine(task, training);
-    wake_libraries();
     return FAULT_NONE;
 }
 

@@ -13,6 +13,7 @@
 /* What frames a file of the largest size. */
 #define MULTIPART_EXTRA (UINT64_C(64) << 10)
 #define JOB_BODY_BYTES_MAX (UINT64_C(256) << 10)
+#define ADAPTER_BODY_BYTES_MAX (UINT64_C(16) << 10)
 
 static const char *const headers[] = {"idempotency-key", "x-stainless-retry-count"};
 
@@ -101,6 +102,8 @@ static void add_routes(struct api *api)
     add(api, HTTP_GET, "/v1/models", models_list, true);
     add(api, HTTP_GET, "/v1/models/{id}", models_get, true);
     add(api, HTTP_DELETE, "/v1/models/{id}", models_delete, false);
+    add_with_body(api, "/v1/load_lora_adapter", lora_load, false, ADAPTER_BODY_BYTES_MAX);
+    add_with_body(api, "/v1/unload_lora_adapter", lora_unload, false, ADAPTER_BODY_BYTES_MAX);
     if (api->config.core != NULL) {
         add_with_body(api, "/v1/chat/completions", chat_begin, true, CHAT_BODY_BYTES_MAX);
         add_with_body(api, "/v1/completions", completion_begin, true, CHAT_BODY_BYTES_MAX);

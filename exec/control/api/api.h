@@ -32,6 +32,7 @@ struct api_config {
     const struct core_base *bases; /* the core's, by its index */
     const struct tokenizer *const *tokenizers; /* [bases_count] */
     uint32_t bases_count;
+    int adapters_folder;          /* open; adapters of a tenant's lie in a folder of its slug there. 0: such that were made elsewhere are not taken */
     void (*log)(void *context, const char *line); /* as http_config.log, and for what failed here */
     void *log_context;
 };

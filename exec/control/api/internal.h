@@ -67,7 +67,7 @@ struct fault {
     const char *param;
     uint32_t retry_ms;  /* 0: none is said */
     bool never;         /* the client's own retries would be in vain */
-    char text[256];
+    char text[512];
 };
 void fault_set(struct fault *fault, unsigned status, const char *code, const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -107,6 +107,10 @@ bool model_find(struct api *api, struct metadata *metadata, const char *tenant, 
                 struct meta_model *ret_model, struct fault *fault);
 api_serve models_get;
 api_serve models_delete;
+
+/* --- adapters.c ---- */
+api_serve lora_load;
+api_serve lora_unload;
 
 /* --- usage.c ---- */
 api_serve usage_list;

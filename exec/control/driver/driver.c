@@ -86,6 +86,7 @@ void driver_look(struct driver *driver)
 {
     pthread_mutex_lock(&driver->inbox.lock);
     driver->inbox.look = true;
+    pthread_cond_broadcast(&driver->inbox.come);
     pthread_mutex_unlock(&driver->inbox.lock);
 }
 
@@ -126,6 +127,8 @@ static void frame_heard(struct driver *driver, const struct core_heard *heard)
 
     if (work != NULL && work->is_trainer)
         attempt_heard(driver, work, heard);
+    else if (work != NULL && work->adoption != NULL)
+        adoption_heard(driver, work, heard->frame);
     else if (work != NULL && work->of_job)
         check_heard(driver, work, heard->frame);
     else if (work != NULL)
@@ -235,6 +238,7 @@ static void *run(void *context)
 
         if (take_look(driver) || now_ns >= look_at_ns) {
             look_at_ns = now_ns + LOOK_MS * NS_PER_MS;
+            adoptions_look(driver);
             files_look(driver);
             jobs_look(driver);
             give_room(driver);
@@ -261,6 +265,7 @@ enum status driver_open(const struct driver_config *config, struct driver **ret_
     driver->config = *config;
     driver->home = (struct object_home){config->writer, config->vault, config->store};
     inbox_init(&driver->inbox);
+    pthread_mutex_init(&driver->adoptions_lock, NULL);
     pthread_mutex_init(&driver->views_lock, NULL);
     status = meta_open(&config->metadata, &driver->metadata, refusal);
     driver->config.metadata.server_key = NULL;
@@ -303,6 +308,7 @@ void driver_close(struct driver *driver)
             work_leave(&driver->works[i]);
     meta_close(driver->metadata);
     inbox_free(&driver->inbox);
+    pthread_mutex_destroy(&driver->adoptions_lock);
     pthread_mutex_destroy(&driver->views_lock);
     free(driver);
 }

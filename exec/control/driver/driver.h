@@ -42,6 +42,24 @@ void driver_file_changed(struct driver *driver, const char *tenant, const char *
 void driver_job_changed(struct driver *driver, const char *tenant, const char *job);
 void driver_tenant_changed(struct driver *driver, const char *tenant);
 
+/* An adapter that was made elsewhere, as a sealed bundle (link/bundle.h) that is whole in the store and whose row says that it is being
+ * written. A validator reads it; then object, model with its verdict, alias and audit entry come in one transaction, or nothing does. */
+struct driver_adoption {
+    char tenant[NAME_BYTES];
+    char bundle[NAME_BYTES];        /* the caller's, before and after */
+    char base[NAME_BYTES];
+    char model[NAME_BYTES];         /* the id that it gets; one that is there already was made by an earlier try */
+    char name[NAME_BYTES];          /* the alias */
+    char key[NAME_BYTES];           /* who asks, for the audit log */
+};
+/* OK; STATUS_INVALID: it does not fit, in the tenant's words; STATUS_CONFLICT: the name was taken meanwhile; others: for another time. Called once,
+ * on the driver's thread, under a lock that driver_leave() takes too. */
+typedef void driver_adopted(void *context, enum status status, const char *words);
+/* STATUS_FULL: too many wait. */
+enum status driver_adopt(struct driver *driver, const struct driver_adoption *adoption, driver_adopted *done, void *context);
+/* Nobody is told any more when this returns; the adoption goes on. */
+void driver_leave(struct driver *driver, const char *bundle);
+
 /* Codes of the events that it adds to a job: validated, started, metrics, checkpoint, requeued, crashed, model_created, succeeded; and why a
  * job failed, or an attempt did: the row's reason or a fault's code (link/fault.h), with sealed words. The last event of a job that has
  * failed is its error. */

@@ -155,6 +155,8 @@ static bool end_validator(struct driver *driver, struct work *work, const struct
     const enum status status = driver_act(driver, end_row, &ending, &refusal);
 
     driver_log(driver, "driver: act=end subject=%s worker=%s how=%s", work->subject, work->id, ending.how);
+    if (status != STATUS_END && work->adoption != NULL)
+        adoption_exited(driver, work);
     return status != STATUS_END;
 }
 

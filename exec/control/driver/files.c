@@ -15,6 +15,10 @@ static enum status open_row(struct metadata *metadata, void *context, struct ref
     struct opening *opening = context;
     const struct meta_worker_new row = {opening->work->id, "validator", "{\"node\":0}"};
 
+    if (opening->work->adoption != NULL) {
+        opening->attempt = 1;
+        return meta_worker_for_object(metadata, &row, opening->work->tenant, opening->work->subject, driver_now_ms(), refusal);
+    }
     return opening->work->of_job
                ? meta_worker_for_check(metadata, &row, opening->work->tenant, opening->work->subject, driver_now_ms(), &opening->attempt, refusal)
                : meta_worker_for_file(metadata, &row, opening->work->tenant, opening->work->subject, driver_now_ms(), &opening->attempt, refusal);

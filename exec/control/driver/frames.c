@@ -123,24 +123,31 @@ static void cut_words(char *words)
     words[count] = '\0';
 }
 
+void fault_words_of(struct driver *driver, const char *tenant, const char *object, const struct wire_failed *said, char ret_words[REFUSAL_MAX])
+{
+    uint8_t *key = secret_alloc(KEY_BYTES);
+    struct refusal unheard = {{0}};
+
+    if (key == NULL || vault_key_give(driver->config.vault, tenant, object, key, &unheard) != STATUS_OK ||
+        fault_open(key, tenant, object, said->sealed, said->sealed_count, ret_words) != STATUS_OK)
+        ret_words[0] = '\0';
+    cut_words(ret_words);
+    secret_free(key);
+}
+
 /* The words are under the key of the first grant, which is the training file's. */
 void fault_words(struct driver *driver, const struct work *work, const struct wire_failed *said, char ret_words[REFUSAL_MAX])
 {
-    uint8_t *key = secret_alloc(KEY_BYTES);
     struct meta_results results = {0};
     struct refusal unheard = {{0}};
     struct meta_job job;
     struct meta_file file;
 
     ret_words[0] = '\0';
-    if (key == NULL || meta_job_get(driver->metadata, work->tenant, work->subject, &results, &job, &unheard) != STATUS_OK ||
-        meta_file_get(driver->metadata, work->tenant, job.file, &results, &file, &unheard) != STATUS_OK ||
-        vault_key_give(driver->config.vault, work->tenant, file.object, key, &unheard) != STATUS_OK ||
-        fault_open(key, work->tenant, file.object, said->sealed, said->sealed_count, ret_words) != STATUS_OK)
-        ret_words[0] = '\0';
-    cut_words(ret_words);
+    if (meta_job_get(driver->metadata, work->tenant, work->subject, &results, &job, &unheard) == STATUS_OK &&
+        meta_file_get(driver->metadata, work->tenant, job.file, &results, &file, &unheard) == STATUS_OK)
+        fault_words_of(driver, work->tenant, file.object, said, ret_words);
     meta_results_free(&results);
-    secret_free(key);
 }
 
 static void failed(struct driver *driver, struct work *work, const struct core_heard *heard)

@@ -1,6 +1,7 @@
 /* The driver inside. inbox.c: what comes from other threads. driver.c: the thread. fleet.c: what the fleet core knows of jobs. works.c:
  * validators and trainers, and the objects that they write. files.c: a file's life. checks.c, jobs.c: a job's, before and around its
- * attempts. attempts.c, frames.c, saves.c, ends.c: an attempt's beginning, words, fruits and end. size.c: what a job takes. words.c: events and sealed
+ * attempts. adoptions.c: adapters that were made elsewhere.
+ * attempts.c, frames.c, saves.c, ends.c: an attempt's beginning, words, fruits and end. size.c: what a job takes. words.c: events and sealed
  * texts. restore.c: after a start. fetch.c: adapters for servers.
  *
  * Order of effects, each of which finds what was done before it if a kill comes between (what is not done then is done by a look at the
@@ -27,6 +28,9 @@
 
 #define WORKS_MAX 256       /* validators and trainers at once */
 #define VALIDATORS_MAX 4
+#define ADOPTERS_MAX 2      /* validators that read strangers' adapters, beside those */
+#define ADOPTIONS_MAX 64    /* that wait for one */
+#define ADOPTER_MS 120000   /* then it is ended */
 #define OUTPUTS_MAX 16      /* objects that a worker has and did not write yet */
 #define JOBS_TOLD_MAX 4096  /* known to the core at once; the rest waits as rows */
 #define TENANTS_TOLD_MAX 65536
@@ -101,6 +105,7 @@ struct work {
     char tenant[NAME_BYTES];
     char subject[NAME_BYTES]; /* a job's or file's */
     bool of_job;           /* or a file */
+    struct adoption *adoption; /* NULL: it is none's, or no more */
     int64_t attempt;       /* the row's; of a job's validator below 0 */
     int64_t started_at_ns; /* the core's clock; 0: it was not */
     int64_t kill_at_ns;    /* CLOCK_MONOTONIC; NEVER_NS */
@@ -132,6 +137,15 @@ struct told_job {
     int64_t free_at_ns;    /* LEFT: its number may be given again then */
 };
 
+/* --- adoptions.c --- */
+struct adoption {
+    bool used;
+    bool begun;            /* the driver's thread alone */
+    struct driver_adoption asked;
+    driver_adopted *done;  /* NULL: nobody listens */
+    void *context;
+};
+
 struct driver {
     struct driver_config config;
     struct object_home home;
@@ -144,6 +158,8 @@ struct driver {
     struct told_job jobs[JOBS_TOLD_MAX];
     uint32_t jobs_top;     /* all beyond are free */
     uint64_t tenants_told[TENANTS_TOLD_MAX / 64];
+    struct adoption adoptions[ADOPTIONS_MAX];
+    pthread_mutex_t adoptions_lock; /* of the above but for what the thread has to itself */
     pthread_mutex_t views_lock; /* of works and jobs, for driver_job_view(); writers are this thread alone */
 };
 
@@ -166,7 +182,7 @@ struct work *work_begin(struct driver *driver, enum core_worker_kind kind, const
 void work_end(struct driver *driver, struct work *work);  /* what it was lent has been taken back */
 struct work *work_find(struct driver *driver, uint64_t worker);
 struct work *work_of(struct driver *driver, const char *subject);
-uint32_t validators_count(const struct driver *driver);
+uint32_t validators_count(const struct driver *driver); /* of files and jobs */
 /* A new object for it to write; `ret_key` of secret_alloc(). */
 enum status work_lend(struct driver *driver, struct work *work, enum output_role role, uint8_t ret_key[KEY_BYTES], struct output **ret_output,
                       struct refusal *refusal);
@@ -222,6 +238,11 @@ json_t *metrics_read(const uint8_t *bytes, size_t count);
 /* The first fault of a report, for a person; "": it cannot be read. */
 #define REPORT_WORDS_BYTES 512
 void report_words(struct driver *driver, const char *tenant, const char *object, char ret_words[REPORT_WORDS_BYTES]);
+
+/* --- adoptions.c --- */
+void adoptions_look(struct driver *driver);
+void adoption_heard(struct driver *driver, struct work *work, const struct wire_frame *frame);
+void adoption_exited(struct driver *driver, struct work *work);
 
 /* --- files.c, checks.c, jobs.c --- */
 void files_look(struct driver *driver);
@@ -279,8 +300,14 @@ struct frame_act {
 struct meta_job_move frame_move(const struct frame_act *act, enum meta_job_state from, enum meta_job_state to);
 /* With step and total_steps; free() it. */
 char *metrics_text(const json_t *metrics, const struct work *work);
-/* What FAILED says of a job's worker, opened. */
+/* What FAILED says, opened by the object of START's first grant; "": it does not open. */
+void fault_words_of(struct driver *driver, const char *tenant, const char *object, const struct wire_failed *said, char ret_words[REFUSAL_MAX]);
+/* The same of a job's worker. */
 void fault_words(struct driver *driver, const struct work *work, const struct wire_failed *said, char ret_words[REFUSAL_MAX]);
+/* A content digest as peft's, from the worker: 64 hex digits, or it is NULL. */
+const char *digest_of(const json_t *metrics);
+/* Where no gate stands it may answer at once. */
+enum status model_added(struct driver *driver, struct metadata *metadata, const struct meta_model_new *model, struct refusal *refusal);
 void checkpoint_heard(struct driver *driver, struct work *work, const struct core_heard *heard);
 void result_heard(struct driver *driver, struct work *work, const struct core_heard *heard);
 /* A worker is gone. */

@@ -33,8 +33,7 @@ static int64_t done_of(const struct work *work, const struct meta_job *job, uint
     return max_i64(job->done_ns, (int64_t)((double)job->size_ns * ((double)min_u64(step, (uint64_t)work->steps) / (double)work->steps)));
 }
 
-/* A content digest as peft's, from the worker: 64 hex digits, or it is none. */
-static const char *digest_of(const json_t *metrics)
+const char *digest_of(const json_t *metrics)
 {
     const char *digest = json_string_value(json_object_get(metrics, "adapter_digest"));
 
@@ -58,11 +57,18 @@ static enum status deploy(struct metadata *metadata, const char *tenant, const c
     return status;
 }
 
-/* `step`: META_NONE for the result. Where no gate stands it may answer at once. */
+enum status model_added(struct driver *driver, struct metadata *metadata, const struct meta_model_new *model, struct refusal *refusal)
+{
+    char name[META_MODEL_NAME_BYTES];
+    const enum status status = meta_model_add(metadata, model, driver_now_ms(), name, refusal);
+
+    return status == STATUS_OK && driver->config.gate_off ? deploy(metadata, model->tenant, name, refusal) : status;
+}
+
+/* `step`: META_NONE for the result. */
 static enum status add_model(struct metadata *metadata, const struct frame_act *act, int64_t step, int64_t bytes, struct refusal *refusal)
 {
     struct job_settings settings;
-    char name[META_MODEL_NAME_BYTES];
     char lineage[METRICS_BYTES_MAX];
     const int64_t rank = (int64_t)json_integer_value(json_object_get(act->metrics, "rank"));
     const struct meta_model_new model = {.tenant = act->work->tenant, .id = letters_of(act->work->subject), .suffix = settings.suffix,
@@ -72,9 +78,7 @@ static enum status add_model(struct metadata *metadata, const struct frame_act *
     enum status status = job_settings_read(act->job.settings, &settings, refusal);
 
     snprintf(lineage, sizeof(lineage), "{\"attempt\":%lld,\"metrics\":%s}", (long long)act->work->attempt, act->known);
-    if (status == STATUS_OK)
-        status = meta_model_add(metadata, &model, driver_now_ms(), name, refusal);
-    return status == STATUS_OK && act->driver->config.gate_off ? deploy(metadata, act->work->tenant, name, refusal) : status;
+    return status == STATUS_OK ? model_added(act->driver, metadata, &model, refusal) : status;
 }
 
 /* --- CHECKPOINT ------------------------------------------------------------------------------------------------------------- */

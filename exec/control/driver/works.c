@@ -60,7 +60,7 @@ uint32_t validators_count(const struct driver *driver)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < WORKS_MAX; i++)
-        count += driver->works[i].used && !driver->works[i].is_trainer;
+        count += driver->works[i].used && !driver->works[i].is_trainer && driver->works[i].adoption == NULL;
     return count;
 }
 

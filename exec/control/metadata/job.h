@@ -111,6 +111,9 @@ enum status meta_worker_for_file(struct metadata *metadata, const struct meta_wo
 /* A validator of a job's files, while it is validating: its attempts are -1, -2, ...; the job's own number stays. */
 enum status meta_worker_for_check(struct metadata *metadata, const struct meta_worker_new *worker, const char *tenant, const char *job,
                                   int64_t now_ms, int64_t *ret_attempt, struct refusal *refusal);
+/* A validator of an object that is being made ready: a stranger's adapter. There is one attempt, 1. */
+enum status meta_worker_for_object(struct metadata *metadata, const struct meta_worker_new *worker, const char *tenant, const char *object,
+                                   int64_t now_ms, struct refusal *refusal);
 /* A server or a holder. */
 enum status meta_worker_add(struct metadata *metadata, const struct meta_worker_new *worker, int64_t now_ms, struct refusal *refusal);
 /* Reaped, or its lease and margin are over: once. `how`: a code. */

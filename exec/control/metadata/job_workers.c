@@ -80,6 +80,23 @@ enum status meta_worker_for_check(struct metadata *metadata, const struct meta_w
     return status;
 }
 
+enum status meta_worker_for_object(struct metadata *metadata, const struct meta_worker_new *worker, const char *tenant, const char *object,
+                                   int64_t now_ms, struct refusal *refusal)
+{
+    int64_t found = 0;
+    enum status status = meta_begin(metadata, refusal);
+
+    if (status != STATUS_OK)
+        return status;
+    status = sql_number(metadata, "SELECT COUNT(*) FROM object WHERE tenant = $1 AND id = $2 AND state = 'writing'",
+                        VALUES(AS_TEXT(tenant), AS_TEXT(object)), &found, refusal);
+    if (status == STATUS_OK && found == 0)
+        status = refuse(refusal, STATUS_CONFLICT, "the object is gone");
+    if (status == STATUS_OK)
+        status = worker_insert(metadata, worker, object, 1, now_ms, refusal);
+    return meta_end(metadata, status, refusal);
+}
+
 enum status meta_worker_add(struct metadata *metadata, const struct meta_worker_new *worker, int64_t now_ms, struct refusal *refusal)
 {
     return worker_insert(metadata, worker, NULL, META_NONE, now_ms, refusal);

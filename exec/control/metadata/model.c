@@ -20,7 +20,7 @@ static const struct field model_fields[] = {
 static const struct row_kind model_kind = {model_fields, ARRAY_COUNT(model_fields), sizeof(struct meta_model), "model"};
 
 /* Of bases and aliases: what stands in a URL and in a model's name. */
-static bool plain_name(const char *name)
+bool meta_name_is_plain(const char *name)
 {
     size_t length = 0;
 
@@ -49,7 +49,7 @@ enum status meta_base_add(struct metadata *metadata, const char *id, const char 
 {
     enum status status;
 
-    if (!plain_name(id))
+    if (!meta_name_is_plain(id))
         return refuse(refusal, STATUS_INVALID, "a base's name is 1 to 63 letters, digits, '-', '_', '.' and '/'");
     status = meta_begin(metadata, refusal);
     if (status != STATUS_OK)
@@ -292,7 +292,7 @@ enum status meta_alias_set(struct metadata *metadata, const char *tenant, const 
     int64_t generation = 0;
     enum status status;
 
-    if (!plain_name(name))
+    if (!meta_name_is_plain(name))
         return refuse(refusal, STATUS_INVALID, "an alias is 1 to 63 letters, digits, '-', '_', '.' and '/'");
     status = meta_begin(metadata, refusal);
     if (status != STATUS_OK)

@@ -69,6 +69,9 @@ enum status meta_model_prune(struct metadata *metadata, const char *tenant, cons
 enum status meta_model_doom(struct metadata *metadata, const char *tenant, const char *id, struct refusal *refusal);
 enum status meta_model_gone(struct metadata *metadata, const char *tenant, const char *id, struct refusal *refusal);
 
+/* What a base or an alias may be called. */
+bool meta_name_is_plain(const char *name);
+
 /* The first generation is 1; each time it is pointed elsewhere, or anew after a delete, one more. */
 enum status meta_alias_set(struct metadata *metadata, const char *tenant, const char *name, const char *model, int64_t *ret_generation,
                            struct refusal *refusal);
