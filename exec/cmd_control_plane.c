@@ -19,6 +19,7 @@
 #include "control/folder.h"
 #include "control/metadata/audit.h"
 #include "control/metadata/usage.h"
+#include "engine/ops/values.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "host/verbs.h"
 
@@ -210,7 +211,7 @@ static uint64_t device_bytes(const struct control *control)
 static enum status open_core(struct control *control, struct refusal *refusal)
 {
     const struct control_asked *asked = control->asked;
-    char options[64] = "{}";
+    char options[64];
     struct core_config config = {
         .launcher = control->launcher, .writer = control->writer, .epoch = (uint64_t)control->epoch, .first_at_ns = control->first_at_ns,
         .bases = control->bases, .bases_count = control->bases_count, .devices = devices_of(control), .device_bytes = device_bytes(control),
@@ -223,8 +224,9 @@ static enum status open_core(struct control *control, struct refusal *refusal)
                                    .gate_off = asked->gate_off, .log = say};
     enum status status = driver_open(&driver, &control->driver, refusal);
 
-    if (asked->threads != 0)
-        snprintf(options, sizeof(options), "{\"threads\":%lld}", (long long)asked->threads);
+    /* Whatever rank a job may have, its model is to answer. */
+    snprintf(options, sizeof(options), asked->threads != 0 ? "{\"rank_max\":%d,\"threads\":%lld}" : "{\"rank_max\":%d}", LORA_RANK_MAX,
+             (long long)asked->threads);
     config.hears_context = control->driver;
     if (status == STATUS_OK)
         status = core_open(&config, &control->core, refusal);

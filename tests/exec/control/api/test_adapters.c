@@ -52,6 +52,7 @@ static int make(void **context)
         sprintf(data + strlen(data), "{\"messages\":[{\"role\":\"user\",\"content\":\"" ASKED "\"},{\"role\":\"assistant\",\"content\":\"" ANSWER "\"}]}\n");
     scratch_text(&made, "data.jsonl", data);
     train(base, "zebra", "4", "0.02");
+    train(base, "wide", "256", "0.002");
     return 0;
 }
 
@@ -423,6 +424,18 @@ static void templates_and_tokenizers_in_the_folder_are_not_looked_at(void **cont
     assert_int_equal(prompt_tokens(), tokens);
 }
 
+static void one_of_the_largest_rank_answers(void **context)
+{
+    (void)context;
+    (void)scratch_folder(&rig.scratch, "adapters/acme/wide");
+    put_file("acme/wide", "wide", "adapter_model.safetensors", INT64_MAX);
+    put_file("acme/wide", "wide", "adapter_config.json", INT64_MAX);
+    start(true, true, 1);
+    load("wide", "wide", 200);
+    chat(rig.key, "wide", 200);
+    assert_string_equal(said(), ANSWER);
+}
+
 static void a_retry_makes_no_second_model(void **context)
 {
     static const char body[] = "{\"lora_name\":\"zebra\",\"lora_path\":\"zebra\"}";
@@ -537,6 +550,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_its_own_folder_is_read, begin, end),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused_in_words, begin, end),
         cmocka_unit_test_setup_teardown(templates_and_tokenizers_in_the_folder_are_not_looked_at, begin, end),
+        cmocka_unit_test_setup_teardown(one_of_the_largest_rank_answers, begin, end),
         cmocka_unit_test_setup_teardown(a_retry_makes_no_second_model, begin, end),
         cmocka_unit_test_setup_teardown(killed_at_a_sync_of_the_disk_it_is_there_whole_or_not, begin, end),
         cmocka_unit_test_setup_teardown(its_reader_may_die, begin, end),
