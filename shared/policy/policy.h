@@ -108,6 +108,8 @@ struct scale_policy {
 };
 
 #define EVICT_POLICIES(X) X(lru) X(fifo) X(lfu) X(sieve) X(gdsf)
+/* They know the future: bounds for simulations. None of them is an `evict:` of a scenario. */
+#define EVICT_BOUNDS(X) X(belady) X(belady_size)
 #define ADMIT_POLICIES(X) X(always)
 #define QUEUE_POLICIES(X) X(fcfs) X(vtc)
 #define ROUTE_POLICIES(X) X(round_robin) X(random) X(least_loaded) X(power_of_two) X(sticky) X(bounded) X(affinity)
@@ -127,6 +129,7 @@ SCALE_POLICIES(X)
 #undef X
 #define X(name) extern const struct evict_policy evict_##name;
 EVICT_POLICIES(X)
+EVICT_BOUNDS(X)
 #undef X
 #define X(name) extern const struct admit_policy admit_##name;
 ADMIT_POLICIES(X)
@@ -140,6 +143,7 @@ ROUTE_POLICIES(X)
 
 /* NULL when the name is unknown. Names are written with hyphens: "round-robin". */
 const struct evict_policy *evict_policy_find(const char *name);
+const struct evict_policy *evict_bound_find(const char *name);
 const struct admit_policy *admit_policy_find(const char *name);
 const struct queue_policy *queue_policy_find(const char *name);
 const struct route_policy *route_policy_find(const char *name);

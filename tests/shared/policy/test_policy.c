@@ -11,20 +11,21 @@ static bool is_found(const struct policy_line *line)
     bool found = false;
     uint32_t others = 0;
 
-#define LOOK(question_name)                                                                \
+#define LOOK(question_name, kind, find)                                                    \
     do {                                                                                   \
-        const struct question_name##_policy *policy = question_name##_policy_find(line->name); \
+        const struct kind *policy = find(line->name);                                      \
         bool its_own = strcmp(line->question, #question_name) == 0;                        \
         found = found || (its_own && policy != NULL && policy->about == line->about);      \
         others += !its_own && policy != NULL && policy->about == line->about;              \
     } while (0)
-    LOOK(evict);
-    LOOK(admit);
-    LOOK(queue);
-    LOOK(route);
-    LOOK(order);
-    LOOK(place);
-    LOOK(scale);
+    LOOK(evict, evict_policy, evict_policy_find);
+    LOOK(bound, evict_policy, evict_bound_find);
+    LOOK(admit, admit_policy, admit_policy_find);
+    LOOK(queue, queue_policy, queue_policy_find);
+    LOOK(route, route_policy, route_policy_find);
+    LOOK(order, order_policy, order_policy_find);
+    LOOK(place, place_policy, place_policy_find);
+    LOOK(scale, scale_policy, scale_policy_find);
 #undef LOOK
     return found && others == 0;
 }
@@ -33,7 +34,7 @@ static void every_listed_policy_is_found_by_its_name(void **state)
 {
     (void)state;
 #define X(name) +1
-    const size_t expected = 0 EVICT_POLICIES(X) ADMIT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X) ORDER_POLICIES(X) PLACE_POLICIES(X)
+    const size_t expected = 0 EVICT_POLICIES(X) EVICT_BOUNDS(X) ADMIT_POLICIES(X) QUEUE_POLICIES(X) ROUTE_POLICIES(X) ORDER_POLICIES(X) PLACE_POLICIES(X)
         SCALE_POLICIES(X);
 #undef X
     struct policy_line line = {0};
