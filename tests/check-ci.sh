@@ -89,10 +89,13 @@ for program in $programs; do
 done
 
 # Short fuzzing: bytes as traces, half a minute; what it finds is kept beside the log.
+# shellcheck disable=SC2046
 clang -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_TRACE -Ishared -Itraces \
-    tests/fuzz/fuzz_trace.c traces/*.c shared/base/*.c shared/host/check_failed.c -ljansson -lz -lzstd -lm -o "$work/fuzz_trace"
+    $(pkg-config --cflags hdf5) tests/fuzz/fuzz_trace.c traces/*.c shared/base/*.c shared/host/check_failed.c -ljansson -lz -lzstd \
+    $(pkg-config --libs hdf5) -lm -o "$work/fuzz_trace"
 note $? "the fuzzer of trace readers is built"
 mkdir "$work/corpus" && cp traces/samples/*sample* "$work/corpus/"
+printf '\042%s\n' 'time,id,size' '1,7,100' '2.5,"a,b",5' >"$work/corpus/objects"
 "$work/fuzz_trace" -max_total_time=30 -max_len=4096 -artifact_prefix="$work/" "$work/corpus" >"$work/fuzz.log" 2>&1
 note $? "thirty seconds of fuzzing: $(grep -oE 'DONE.*|SUMMARY.*' "$work/fuzz.log" | tail -n 1)"
 # The same for safetensors files, twenty seconds, from seeds made here: length, header, data.

@@ -22,6 +22,7 @@ struct object_format {
     enum status (*start)(struct object_trace *trace);
     /* Requests up to `max`; when it stops before, trace->end says why, with a message unless it is STATUS_END. */
     uint32_t (*fill)(struct object_trace *trace, struct object_request *rows, uint32_t max);
+    void (*stop)(struct object_trace *trace); /* gives back what start() took; also after a failure; NULL: nothing */
 };
 
 /* Of formats of lines. */
@@ -48,6 +49,13 @@ struct object_trace {
     struct object_text text;
     struct object_csv csv;
     struct object_trace_info info;
+    uint32_t lcs_version;
+    uint64_t lcs_requests;  /* as its header says, 0: it does not */
+    struct trace *requests; /* of the requests format */
+    struct hdf5_columns *hdf5;
+    char *file;             /* the path; NULL: bytes */
+    const void *bytes;
+    size_t bytes_count;
     struct input *input;
     bool input_ended;
     uint64_t chunk_at;   /* byte of the (unpacked) file where chunk[start] stands */
@@ -62,7 +70,7 @@ struct object_trace {
     char line[OBJECT_CHUNK_BYTES]; /* a copy, to split */
 };
 
-#define OBJECT_FORMATS(X) X(oracle_general) X(csv) X(txt)
+#define OBJECT_FORMATS(X) X(oracle_general) X(lcs) X(hdf5) X(requests) X(csv) X(txt)
 #define X(word) extern const struct object_format object_format_##word;
 OBJECT_FORMATS(X)
 #undef X

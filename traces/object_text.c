@@ -112,14 +112,13 @@ static bool is_canonical(const char *text, size_t length, uint64_t *ret_value)
     return (text[0] != '0' || length == 1) && whole_number(text, text + length, ret_value);
 }
 
-#define NAMES_BEGIN (UINT64_C(1) << 63)
 static const char mixed[] = "stands in one trace with texts and with numbers of 2^63 and above, which could become equal; "
                             "make all of them texts, or none";
 
 /* NULL, or a problem. */
 static const char *number_id(struct object_trace *trace, uint64_t value)
 {
-    if (value < NAMES_BEGIN)
+    if (value < OBJECT_NAMES_BEGIN)
         return NULL;
     trace->text.big_numbers = true;
     return trace->text.texts ? mixed : NULL;
@@ -136,7 +135,7 @@ static const char *text_id(struct object_trace *trace, const char *text, size_t 
     trace->text.texts = true;
     if (object_names_number(&trace->text.names, text, length, &number) != STATUS_OK)
         return "is one text more than there is memory for; give numbers";
-    *ret_id = NAMES_BEGIN + number;
+    *ret_id = OBJECT_NAMES_BEGIN + number;
     return NULL;
 }
 
@@ -209,7 +208,7 @@ const char *object_plain_id(struct object_trace *trace, const char *at, char sep
     if (count == 0 || count > 20 || (*at == '0' && count > 1) ||
         (*behind != separator && *behind != '\n' && !(behind[0] == '\r' && behind[1] == '\n')))
         return plain_text(trace, at, separator, quote, ret_id);
-    if (value >= NAMES_BEGIN && number_id(trace, value) != NULL)
+    if (value >= OBJECT_NAMES_BEGIN && number_id(trace, value) != NULL)
         return NULL;
     *ret_id = value;
     return behind;
@@ -217,7 +216,7 @@ const char *object_plain_id(struct object_trace *trace, const char *at, char sep
 
 const char *object_trace_name(const struct object_trace *trace, uint64_t id, size_t *ret_length)
 {
-    if (id < NAMES_BEGIN || id - NAMES_BEGIN >= trace->text.names.count)
+    if (id < OBJECT_NAMES_BEGIN || id - OBJECT_NAMES_BEGIN >= trace->text.names.count)
         return NULL;
-    return object_names_text(&trace->text.names, (uint32_t)(id - NAMES_BEGIN), ret_length);
+    return object_names_text(&trace->text.names, (uint32_t)(id - OBJECT_NAMES_BEGIN), ret_length);
 }

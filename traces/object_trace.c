@@ -196,6 +196,12 @@ enum status object_trace_open(const char *path, const char *format, const struct
 
     if (trace == NULL)
         return no_memory(ret_message);
+    trace->file = malloc(strlen(path) + 1);
+    if (trace->file == NULL) {
+        object_trace_close(trace);
+        return no_memory(ret_message);
+    }
+    memcpy(trace->file, path, strlen(path) + 1);
     status = input_open(path, &trace->input, problem);
     if (status == STATUS_OK)
         return begin(trace, format, path, ret_trace, ret_message);
@@ -212,6 +218,8 @@ enum status object_trace_open_bytes(const void *bytes, size_t count, const char 
 
     if (trace == NULL)
         return no_memory(ret_message);
+    trace->bytes = bytes;
+    trace->bytes_count = count;
     trace->input = input_of_bytes(bytes, count);
     if (trace->input != NULL)
         return begin(trace, format, "bytes", ret_trace, ret_message);
@@ -240,7 +248,10 @@ void object_trace_close(struct object_trace *trace)
 {
     if (trace == NULL)
         return;
+    if (trace->format != NULL && trace->format->stop != NULL)
+        trace->format->stop(trace);
     input_close(trace->input);
+    free(trace->file);
     object_names_free(&trace->text.names);
     free(trace);
 }

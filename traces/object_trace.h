@@ -10,6 +10,7 @@
 #define OBJECT_NEXT_NEVER INT64_MAX   /* not asked for again */
 #define OBJECT_NEXT_UNKNOWN INT64_MIN /* the format doesn't say */
 #define OBJECT_SIZE_MAX ((UINT64_C(1) << 63) - 1)
+#define OBJECT_NAMES_BEGIN (UINT64_C(1) << 63)
 #define OBJECT_NAME_MAX 1024 /* bytes of an id that is a text */
 
 struct object_request {
@@ -29,6 +30,7 @@ struct object_columns {
     char id[TRACE_ID_MAX];
     char size[TRACE_ID_MAX];
     char time[TRACE_ID_MAX];
+    char adapter[TRACE_ID_MAX]; /* instead of the id: it is a csv of requests to models (trace.h), and only `time` goes with it */
     enum trace_time_unit time_unit;
     char separator; /* 0: a comma, which goes with quotes; others do not */
 };
@@ -47,6 +49,7 @@ struct object_trace_info {
     uint64_t requests;   /* given so far, as all below */
     uint64_t backward;   /* times before the row above: kept */
     uint64_t zero_sizes; /* kept */
+    uint64_t passed_over; /* requests for the base in a trace of requests to models */
 };
 
 struct object_trace;

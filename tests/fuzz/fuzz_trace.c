@@ -26,7 +26,7 @@ static const struct {
     {FUZZ_JOBS, "sia", false}, {FUZZ_JOBS, "csv", true}, {FUZZ_JOBS, "csv", false}, {FUZZ_JOBS, NULL, false},
     {FUZZ_SPOT, NULL, false},
     {FUZZ_OBJECTS, "oracleGeneral", false}, {FUZZ_OBJECTS, "csv", true}, {FUZZ_OBJECTS, "csv", false},
-    {FUZZ_OBJECTS, "txt", false}, {FUZZ_OBJECTS, NULL, false},
+    {FUZZ_OBJECTS, "txt", false}, {FUZZ_OBJECTS, NULL, false}, {FUZZ_OBJECTS, "lcs", false}, {FUZZ_OBJECTS, "requests", false},
 };
 
 static void check_message(enum status status, const char *message)
@@ -144,8 +144,8 @@ static bool fuzz_batch(struct object_trace *trace, uint32_t max, uint64_t *diges
 
 static void fuzz_objects(const uint8_t *data, size_t size, unsigned choice, bool other)
 {
-    static const struct object_columns numbers = {"2", "3", "1", TRACE_TIME_MS, 0};
-    static const struct object_columns blanks = {"1", "2", "", TRACE_TIME_S, ' '};
+    static const struct object_columns numbers = {"2", "3", "1", "3", TRACE_TIME_MS, 0};
+    static const struct object_columns blanks = {"1", "2", "", "", TRACE_TIME_S, ' '};
     const struct object_options options = {.ignore_next = other,
                                            .columns = choices[choice].by_name ? NULL : other ? &blanks : &numbers};
     char message[TRACE_MESSAGE_MAX] = "";

@@ -159,6 +159,7 @@ static void object_traces_survive_accidents(void **state)
     survive(csv + 13, sizeof(csv) - 14, 18, 33);
     survive(txt, sizeof(txt) - 1, 19, 34);
     survive(csv, sizeof(csv) - 1, 20, 35);
+    survive(csv + 13, sizeof(csv) - 14, 22, 36);
 }
 
 static void packed_streams_survive_accidents(void **state)
