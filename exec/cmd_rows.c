@@ -263,8 +263,9 @@ static void print_usage(const json_t *sum)
     char hour[32];
     json_t *at = json_integer(number_of(sum, "hour") * 3600000);
 
-    printf("%-16s  %-64s %10lld %14lld %14lld\n", admin_time_text(at, "-", hour), text_of(sum, "model"), number_of(sum, "requests"),
-           number_of(sum, "prompt_tokens"), number_of(sum, "completion_tokens"));
+    printf("%-16s  %-64s %10lld %14lld %14lld %10lld %14lld %12.1f\n", admin_time_text(at, "-", hour), text_of(sum, "model"),
+           number_of(sum, "requests"), number_of(sum, "prompt_tokens"), number_of(sum, "completion_tokens"), number_of(sum, "trainings"),
+           number_of(sum, "trained_tokens"), (double)number_of(sum, "gpu_ms") / 1000);
     json_decref(at);
 }
 
@@ -279,7 +280,8 @@ int cmd_usage(int argc, char **argv)
         return misuse(&command);
     return print_rows(&command,
                       json_pack("{s:s,s:s,s:I}", "op", "usage.list", "tenant", command.operands[0], "hours", (json_int_t)command.hours), "usage",
-                      "HOUR (UTC)        MODEL                                                              REQUESTS  PROMPT TOKENS  OUTPUT TOKENS",
+                      "HOUR (UTC)        MODEL                                                              REQUESTS  PROMPT TOKENS  OUTPUT TOKENS  "
+                      "TRAININGS TRAINED TOKENS  GPU SECONDS",
                       print_usage);
 }
 

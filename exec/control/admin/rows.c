@@ -265,6 +265,9 @@ static json_t *sum_json(const struct meta_usage_sum *sum)
     admin_number(object, "requests", sum->records);
     admin_number(object, "prompt_tokens", sum->tokens_in);
     admin_number(object, "completion_tokens", sum->tokens_out);
+    admin_number(object, "trainings", sum->jobs);
+    admin_number(object, "trained_tokens", sum->trained_tokens);
+    admin_number(object, "gpu_ms", sum->gpu_ms);
     return object;
 }
 

@@ -1,4 +1,4 @@
-/* What a tenant used: tokens by model and hour. */
+/* What a tenant used, by model and hour: tokens of answers, and device time of trainings. */
 #include "control/metadata/usage.h"
 
 #include <stdlib.h>
@@ -27,10 +27,11 @@ static bool hour_of(struct http_request *request, const char *name, int64_t othe
 
 static json_t *sum_json(const struct meta_usage_sum *sum)
 {
-    json_t *json = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I}", "object", "usage", "model", sum->model, "start_time",
+    json_t *json = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f}", "object", "usage", "model", sum->model, "start_time",
                              (json_int_t)(sum->hour * HOUR_S), "end_time", (json_int_t)((sum->hour + 1) * HOUR_S), "requests",
                              (json_int_t)sum->records, "prompt_tokens", (json_int_t)sum->tokens_in, "completion_tokens",
-                             (json_int_t)sum->tokens_out);
+                             (json_int_t)sum->tokens_out, "trainings", (json_int_t)sum->jobs, "trained_tokens",
+                             (json_int_t)sum->trained_tokens, "gpu_seconds", (double)sum->gpu_ms / 1000);
 
     check(json != NULL);
     return json;

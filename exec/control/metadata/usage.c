@@ -48,6 +48,8 @@ enum status meta_usage_add(struct metadata *metadata, const char *worker, const 
     return status;
 }
 
+#define SUM_OF(field) "CAST(SUM(" #field ") AS BIGINT)"
+
 enum status meta_usage_sums(struct metadata *metadata, const char *tenant, int64_t from_hour, int64_t until_hour, uint32_t limit,
                             struct meta_results *results, struct meta_usage_sum **ret_sums, uint32_t *ret_count, bool *ret_more,
                             struct refusal *refusal)
@@ -55,8 +57,13 @@ enum status meta_usage_sums(struct metadata *metadata, const char *tenant, int64
     if (limit < 1 || limit > 10000)
         return refuse(refusal, STATUS_INVALID, "a list of usage has 1 to 10000 rows");
     return sql_rows(metadata,
-                    "SELECT model, hour, COUNT(*), CAST(SUM(tokens_in) AS BIGINT), CAST(SUM(tokens_out) AS BIGINT) FROM usage"
-                    " WHERE tenant = $1 AND hour >= $2 AND hour < $3 GROUP BY model, hour ORDER BY model, hour LIMIT $4",
+                    "SELECT model, hour, " SUM_OF(records) ", " SUM_OF(tokens_in) ", " SUM_OF(tokens_out) ", " SUM_OF(jobs) ", "
+                    SUM_OF(trained_tokens) ", " SUM_OF(gpu_ms) " FROM"
+                    " (SELECT model, hour, 1 AS records, tokens_in, tokens_out, 0 AS jobs, 0 AS trained_tokens, 0 AS gpu_ms FROM usage"
+                    "  WHERE tenant = $1 AND hour >= $2 AND hour < $3"
+                    "  UNION ALL SELECT base, finished_at_ms / 3600000, 0, 0, 0, 1, COALESCE(trained_tokens, 0), gpu_ms FROM job"
+                    "  WHERE tenant = $1 AND finished_at_ms / 3600000 >= $2 AND finished_at_ms / 3600000 < $3 AND gpu_ms > 0) AS used"
+                    " GROUP BY model, hour ORDER BY model, hour LIMIT $4",
                     VALUES(AS_TEXT(tenant), AS_INT(from_hour), AS_INT(until_hour), AS_INT(limit + 1)), &sum_kind, limit, results,
                     ret_sums, ret_count, ret_more, refusal);
 }

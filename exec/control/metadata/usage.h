@@ -18,11 +18,14 @@ struct meta_usage {
 enum status meta_usage_add(struct metadata *metadata, const char *worker, const struct meta_usage *records, uint32_t count,
                            int64_t *ret_acked, struct refusal *refusal);
 
-#define META_USAGE_SUM_FIELDS(X) X(TEXT, model) X(INT, hour) X(INT, records) X(INT, tokens_in) X(INT, tokens_out)
+#define META_USAGE_SUM_FIELDS(X)                                                                         \
+    X(TEXT, model) X(INT, hour) X(INT, records) X(INT, tokens_in) X(INT, tokens_out) X(INT, jobs)       \
+    X(INT, trained_tokens) X(INT, gpu_ms)
 struct meta_usage_sum {
     META_USAGE_SUM_FIELDS(META_FIELD)
 };
-/* By model and hour, from_hour <= hour < until_hour, in that order. */
+/* By model and hour, from_hour <= hour < until_hour, in that order: answers, and under a base's name the jobs that trained on it and ended then,
+ * with all that they used since they began. */
 enum status meta_usage_sums(struct metadata *metadata, const char *tenant, int64_t from_hour, int64_t until_hour, uint32_t limit,
                             struct meta_results *results, struct meta_usage_sum **ret_sums, uint32_t *ret_count, bool *ret_more,
                             struct refusal *refusal);

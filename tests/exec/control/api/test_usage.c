@@ -5,6 +5,7 @@
 
 #include "control/metadata/file.h"
 #include "control/metadata/job.h"
+#include "control/metadata/model.h"
 #include "control/metadata/tenant.h"
 #include "control/metadata/usage.h"
 #include "rig.h"
@@ -21,9 +22,18 @@ static void fill(const struct rig *of, struct metadata *metadata)
     const struct meta_worker_new worker = {"worker-a", "server", "{}"};
     const struct meta_usage records[] = {{3, of->acme, "tiny", HOUR, 10, 5}, {4, of->acme, "tiny", HOUR, 1, 2}, {7, of->other, "tiny", HOUR, 100, 50},
                                          {8, of->acme, "tiny", HOUR + 1, 7, 7}};
+    const struct meta_job_new job = {.tenant = of->acme, .id = "ftjob-1", .base = "tiny", .file = "file-1", .settings = "{}"};
+    const struct meta_job_move failed = {.tenant = of->acme, .id = "ftjob-1", .from = META_JOB_VALIDATING, .to = META_JOB_FAILED,
+                                         .target = META_JOB_NO_TARGET, .crash_step = META_NONE, .gpu_ms = 1500};
     struct refusal refusal = {{0}};
     int64_t acked;
 
+    assert_int_equal(meta_base_add(metadata, "tiny", "d", "/m", NOW, &refusal), STATUS_OK);
+    assert_int_equal(meta_object_add(metadata, of->acme, "obj-1", "file", "obj-1", &refusal), STATUS_OK);
+    assert_int_equal(meta_object_written(metadata, of->acme, "obj-1", 1, "d", &refusal), STATUS_OK);
+    assert_int_equal(meta_file_add(metadata, of->acme, "file-1", "obj-1", "fine-tune", (struct meta_bytes){NULL, 0}, META_NONE, NOW, &refusal), STATUS_OK);
+    assert_int_equal(meta_job_add(metadata, &job, NOW, &refusal), STATUS_OK);
+    assert_int_equal(meta_job_move(metadata, &failed, NOW, NULL, &refusal), STATUS_OK);
     assert_int_equal(meta_worker_add(metadata, &worker, NOW, &refusal), STATUS_OK);
     assert_int_equal(meta_usage_add(metadata, "worker-a", records, ARRAY_COUNT(records), &acked, &refusal), STATUS_OK);
 }
@@ -59,7 +69,7 @@ static void ask_usage(const char *key, int64_t from_s, int64_t until_s)
     client_ask(&rig, key, line, "", &answer);
 }
 
-static void tokens_are_summed_by_model_and_hour(void **context)
+static void tokens_and_device_time_are_summed_by_model_and_hour(void **context)
 {
     (void)context;
     ask_usage(rig.key, HOUR * 3600, (HOUR + 2) * 3600);
@@ -69,6 +79,9 @@ static void tokens_are_summed_by_model_and_hour(void **context)
     assert_int_equal(number(0, "requests"), 2);
     assert_int_equal(number(0, "prompt_tokens"), 11);
     assert_int_equal(number(0, "completion_tokens"), 7);
+    assert_int_equal(number(0, "trainings"), 1);
+    assert_float_equal(json_real_value(json_object_get(json_array_get(json_object_get(answer.json, "data"), 0), "gpu_seconds")), 1.5, 1e-9);
+    assert_int_equal(number(1, "trainings"), 0);
     assert_int_equal(number(1, "prompt_tokens"), 7);
     ask_usage(rig.other_key, HOUR * 3600, (HOUR + 2) * 3600);
     assert_int_equal(json_array_size(json_object_get(answer.json, "data")), 1);
@@ -171,7 +184,7 @@ static void files_may_have_a_time_to_live(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tokens_are_summed_by_model_and_hour, begin, end),
+        cmocka_unit_test_setup_teardown(tokens_and_device_time_are_summed_by_model_and_hour, begin, end),
         cmocka_unit_test_setup_teardown(requests_beyond_a_minutes_worth_are_told_when_to_come_again, begin, end),
         cmocka_unit_test_setup_teardown(files_may_have_a_time_to_live, begin, end),
     };

@@ -84,6 +84,51 @@ static void a_usage_record_counts_once(void **state)
     world_end(&world);
 }
 
+/* In the hour in which a job ended, with all attempts; beside the answers of its base. */
+static void trainings_are_used_device_time(void **state)
+{
+    const struct meta_worker_new worker = {"worker-a", "server", "{}"};
+    struct meta_usage record = {.seq = 1, .model = "tiny", .hour = NOW / 3600000, .tokens_in = 13, .tokens_out = 5};
+    struct meta_job_move move = {.from = META_JOB_STOPPING, .attempt = 1, .target = META_JOB_NO_TARGET, .crash_step = META_NONE, .gpu_ms = 700};
+    struct meta_usage_sum *sums;
+    struct world world;
+    int64_t acked;
+    uint32_t count;
+    bool more;
+
+    (void)state;
+    world_begin(&world);
+    world_populate(&world);
+    OK(&world, meta_worker_add(world.metadata, &worker, NOW, &world.refusal));
+    record.tenant = world.acme.id;
+    OK(&world, meta_usage_add(world.metadata, worker.id, &record, 1, &acked, &world.refusal));
+    world_bring(&world, world.acme.id, world.acme.job, META_JOB_STOPPING, META_JOB_PAUSED);
+    OK(&world, meta_job_progress(world.metadata, world.acme.id, world.acme.job, 1, 5, 100, &world.refusal));
+    move.tenant = world.acme.id;
+    move.id = world.acme.job;
+    move.to = META_JOB_PAUSED;
+    OK(&world, meta_job_move(world.metadata, &move, NOW, NULL, &world.refusal));
+    for (int ended = 0; ended < 2; ended++) {
+        OK(&world, meta_usage_sums(world.metadata, world.acme.id, record.hour, record.hour + 1, 10, &world.results, &sums, &count, &more, &world.refusal));
+        assert_int_equal(count, 1);
+        assert_int_equal(sums[0].records, 1);
+        assert_int_equal(sums[0].tokens_in, 13);
+        assert_int_equal(sums[0].jobs, ended);
+        assert_int_equal(sums[0].gpu_ms, ended * 700);
+        assert_int_equal(sums[0].trained_tokens, ended * 100);
+        move.from = META_JOB_PAUSED;
+        move.to = META_JOB_CANCELLED;
+        move.gpu_ms = 0;
+        if (!ended)
+            OK(&world, meta_job_move(world.metadata, &move, NOW, NULL, &world.refusal));
+    }
+    OK(&world, meta_usage_sums(world.metadata, world.acme.id, record.hour + 1, record.hour + 2, 10, &world.results, &sums, &count, &more, &world.refusal));
+    assert_int_equal(count, 0);
+    OK(&world, meta_usage_sums(world.metadata, world.other.id, record.hour, record.hour + 1, 10, &world.results, &sums, &count, &more, &world.refusal));
+    assert_int_equal(count, 0);
+    world_end(&world);
+}
+
 static void a_charge_counts_once(void **state)
 {
     struct meta_charge charges[2] = {{.command = 7, .part = 0, .device = "n0g0", .from_ns = 0, .to_ns = 10, .nano = 700},
@@ -306,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_usage_record_counts_once),
+        cmocka_unit_test(trainings_are_used_device_time),
         cmocka_unit_test(a_charge_counts_once),
         cmocka_unit_test(any_change_of_the_log_is_seen),
         cmocka_unit_test(a_held_head_shows_a_log_that_was_rewritten),
