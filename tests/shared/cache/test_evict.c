@@ -1,39 +1,9 @@
-/* Each eviction policy by hand on a few uses, then against a naive twin: a cache of plain arrays and scans, driven by
- * the same random history of uses, pins, holds, failed loads and retirements, in bytes and in slots. */
-#include "cache/cache.h"
-#include "support.h"
+/* Each eviction policy by hand on a few uses, then against its naive twin. */
+#include "pair.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { TWIN_MAX = 16, IDS = 40, OPERATIONS = 20000 };
-
-struct twin_entry {
-    adapter_id adapter;
-    uint64_t size, bytes, hits, used_at;
-    uint128 key;
-    uint32_t pins;
-    uint32_t entry; /* which one it is in the cache: a doomed one cannot be found by name */
-    bool ready, doomed, held, fresh, visited;
-};
-
-/* Entries in order of insertion, the oldest first; `hand` is SIEVE's place among them. */
-struct twin {
-    struct cache_config config;
-    struct twin_entry entries[TWIN_MAX];
-    uint32_t count, hand;
-    uint64_t now;
-    uint128 clock;
-    struct cache_counts counts;
-    uint32_t (*victim)(struct twin *twin);
-};
-
-static bool twin_may_leave(const struct twin_entry *entry)
-{
-    return entry->ready && entry->pins == 0 && !entry->held;
-}
-
-static uint32_t twin_victim_fifo(struct twin *twin)
+static uint32_t victim_fifo(struct twin *twin)
 {
     for (uint32_t i = 0; i < twin->count; i++)
         if (twin_may_leave(&twin->entries[i]))
@@ -41,7 +11,7 @@ static uint32_t twin_victim_fifo(struct twin *twin)
     return NONE_INDEX;
 }
 
-static uint32_t twin_victim_lru(struct twin *twin)
+static uint32_t victim_lru(struct twin *twin)
 {
     uint32_t best = NONE_INDEX;
 
@@ -52,18 +22,33 @@ static uint32_t twin_victim_lru(struct twin *twin)
     return best;
 }
 
-static uint32_t twin_victim_lfu(struct twin *twin)
+static uint32_t victim_lfu(struct twin *twin)
 {
     uint32_t best = NONE_INDEX;
 
-    for (uint32_t i = 0; i < twin->count; i++)
-        if (twin_may_leave(&twin->entries[i]) &&
-            (best == NONE_INDEX || twin->entries[i].hits < twin->entries[best].hits))
+    for (uint32_t i = 0; i < twin->count; i++) {
+        const struct twin_entry *entry = &twin->entries[i];
+
+        if (twin_may_leave(entry) && (best == NONE_INDEX || entry->hits < twin->entries[best].hits))
             best = i;
+    }
     return best;
 }
 
-static uint32_t twin_victim_gdsf(struct twin *twin)
+static void use_gdsf(struct twin *twin, struct twin_entry *entry)
+{
+    uint128 cost = (uint128)1 << 24;
+
+    if (twin->config.cost_fixed_ns > 0 || twin->config.cost_ns_per_mib > 0)
+        cost = (uint128)entry->bytes * (uint64_t)twin->config.cost_ns_per_mib / 1048576 +
+               (uint64_t)twin->config.cost_fixed_ns;
+    entry->key = entry->hits * cost * 65536 / entry->size;
+    if (entry->key > INT64_MAX / 2)
+        entry->key = INT64_MAX / 2;
+    entry->key += twin->clock;
+}
+
+static uint32_t victim_gdsf(struct twin *twin)
 {
     uint32_t best = NONE_INDEX;
 
@@ -75,393 +60,69 @@ static uint32_t twin_victim_gdsf(struct twin *twin)
     return best;
 }
 
-static uint32_t twin_victim_sieve(struct twin *twin)
+static void touch_sieve(struct twin *twin, struct twin_entry *entry)
+{
+    (void)twin;
+    entry->mark = 1;
+}
+
+static uint32_t victim_sieve(struct twin *twin)
 {
     for (uint32_t turn = 0; turn < 3 * twin->count; turn++) {
         uint32_t at = twin->hand;
 
-        if (twin_may_leave(&twin->entries[at]) && !twin->entries[at].visited)
+        if (twin_may_leave(&twin->entries[at]) && twin->entries[at].mark == 0)
             return at;
         if (twin_may_leave(&twin->entries[at]))
-            twin->entries[at].visited = false;
+            twin->entries[at].mark = 0;
         twin->hand = (at + 1) % twin->count;
     }
     return NONE_INDEX;
 }
 
-static const struct {
-    const struct evict_policy *policy;
-    uint32_t (*victim)(struct twin *twin);
-} policies[] = {
-    {&evict_lru, twin_victim_lru},
-    {&evict_fifo, twin_victim_fifo},
-    {&evict_lfu, twin_victim_lfu},
-    {&evict_sieve, twin_victim_sieve},
-    {&evict_gdsf, twin_victim_gdsf},
-};
+static const struct twin_policy gdsf = {.policy = &evict_gdsf, .victim = victim_gdsf, .insert = use_gdsf, .touch = use_gdsf};
 
-static uint32_t twin_find(const struct twin *twin, adapter_id adapter)
+static void each_policy_agrees_with_its_twin(void **state)
 {
-    for (uint32_t i = 0; i < twin->count; i++)
-        if (!twin->entries[i].doomed && adapter_id_equal(twin->entries[i].adapter, adapter))
-            return i;
-    return NONE_INDEX;
-}
+    static const struct twin_policy twins[] = {
+        {.policy = &evict_lru, .victim = victim_lru},
+        {.policy = &evict_fifo, .victim = victim_fifo},
+        {.policy = &evict_lfu, .victim = victim_lfu},
+        {.policy = &evict_sieve, .victim = victim_sieve, .touch = touch_sieve},
+    };
 
-static void twin_use(struct twin *twin, struct twin_entry *entry)
-{
-    uint128 cost = (uint128)1 << 24;
-
-    if (twin->config.cost_fixed_ns > 0 || twin->config.cost_ns_per_mib > 0)
-        cost = (uint128)entry->bytes * (uint64_t)twin->config.cost_ns_per_mib / 1048576 +
-               (uint64_t)twin->config.cost_fixed_ns;
-    entry->key = entry->hits * cost * 65536 / entry->size;
-    if (entry->key > INT64_MAX / 2)
-        entry->key = INT64_MAX / 2;
-    entry->key += twin->clock;
-    entry->used_at = ++twin->now;
-}
-
-static void twin_remove(struct twin *twin, uint32_t at)
-{
-    twin->count--;
-    memmove(&twin->entries[at], &twin->entries[at + 1], (twin->count - at) * sizeof(twin->entries[0]));
-    if (at < twin->hand)
-        twin->hand--;
-    if (twin->hand == twin->count)
-        twin->hand = 0;
-}
-
-static void twin_insert(struct twin *twin, adapter_id adapter, uint64_t bytes, uint32_t in_cache)
-{
-    struct twin_entry *entry = &twin->entries[twin->count++];
-
-    *entry = (struct twin_entry){.adapter = adapter, .bytes = bytes, .hits = 1, .entry = in_cache, .fresh = true};
-    entry->size = twin->config.unit == CACHE_BYTES ? bytes : 1;
-    twin->counts.misses++;
-    twin->counts.loaded_bytes += bytes;
-    twin_use(twin, entry);
-}
-
-static void twin_touch(struct twin *twin, struct twin_entry *entry)
-{
-    if (entry->fresh) {
-        entry->fresh = false;
-        return;
-    }
-    entry->hits++;
-    entry->visited = true;
-    twin_use(twin, entry);
-    if (entry->ready)
-        twin->counts.hits++;
-    else
-        twin->counts.coalesced++;
-}
-
-static uint64_t twin_sum(const struct twin *twin, bool (*counts)(const struct twin_entry *entry))
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < twin->count; i++)
-        if (counts(&twin->entries[i]))
-            sum += twin->entries[i].size;
-    return sum;
-}
-
-static bool is_any(const struct twin_entry *entry) { return entry != NULL; }
-static bool is_pinned(const struct twin_entry *entry) { return entry->pins > 0; }
-
-static enum cache_room twin_room(const struct twin *twin, uint64_t bytes)
-{
-    uint64_t size = twin->config.unit == CACHE_BYTES ? bytes : 1;
-    uint64_t used = twin_sum(twin, is_any);
-    uint64_t stays = used - twin_sum(twin, twin_may_leave);
-    bool any = twin_victim_fifo((struct twin *)(uintptr_t)twin) != NONE_INDEX;
-    bool full = twin->count == twin->config.entries_max;
-
-    if (size > twin->config.capacity)
-        return CACHE_OVERSIZE;
-    if (used + size <= twin->config.capacity && !full)
-        return CACHE_FITS;
-    return stays + size <= twin->config.capacity && (!full || any) ? CACHE_EVICTABLE : CACHE_BLOCKED;
-}
-
-/* One cache and its twin, and what names a failure. */
-struct pair {
-    struct cache *cache;
-    struct twin twin;
-    uint64_t random;
-    uint64_t seed;
-    uint32_t turn;
-    uint32_t ids;
-    bool quiet; /* loads end at once and pins do not last */
-};
-
-#define expect_equal(pair, got, expected)                                                                          \
-    do {                                                                                                           \
-        uint64_t got_ = (got), expected_ = (expected);                                                             \
-        if (got_ != expected_)                                                                                     \
-            fail_msg("%s, seed %llu, turn %u: %s is %llu, %s is %llu", (pair)->twin.config.evict->name,            \
-                     (unsigned long long)(pair)->seed, (pair)->turn, #got, (unsigned long long)got_, #expected,    \
-                     (unsigned long long)expected_);                                                               \
-    } while (0)
-
-/* Sizes differ by adapter alone; some exceed the byte mode's capacity of 100. */
-static uint64_t bytes_of(adapter_id adapter)
-{
-    return adapter.index % 13 == 12 ? 101 : 1 + adapter.index * 7 % 40;
-}
-
-/* Popular ones often, and now and then the second version of one. */
-static adapter_id draw_adapter(struct pair *pair)
-{
-    uint64_t bound = 1 + draw_below(&pair->random, pair->ids);
-
-    return (adapter_id){1 + (uint32_t)draw_below(&pair->random, bound), 1 + (draw_below(&pair->random, 8) == 0)};
-}
-
-static adapter_id twin_evict(struct pair *pair)
-{
-    uint32_t at = pair->twin.victim(&pair->twin);
-    adapter_id adapter = pair->twin.entries[at].adapter;
-
-    pair->twin.counts.evictions++;
-    pair->twin.counts.evicted_bytes += pair->twin.entries[at].bytes;
-    twin_remove(&pair->twin, at);
-    return adapter;
-}
-
-static void do_acquire(struct pair *pair)
-{
-    adapter_id adapter = draw_adapter(pair);
-    uint64_t bytes = bytes_of(adapter);
-    adapter_id victims[TWIN_MAX];
-    uint32_t count = 0;
-    uint32_t entry = NONE_INDEX;
-    enum cache_answer answer = cache_acquire(pair->cache, adapter, bytes, victims, TWIN_MAX, &count, &entry);
-    uint32_t at = twin_find(&pair->twin, adapter);
-
-    if (at == NONE_INDEX) {
-        enum cache_room room = twin_room(&pair->twin, bytes);
-
-        expect_equal(pair, answer == CACHE_NEVER, room == CACHE_OVERSIZE);
-        expect_equal(pair, answer == CACHE_WAIT, room == CACHE_BLOCKED);
-        pair->twin.counts.blocked += room == CACHE_BLOCKED;
-        if (answer == CACHE_NEVER || answer == CACHE_WAIT)
-            return;
-        expect_equal(pair, answer, CACHE_MISS);
-        for (uint32_t i = 0; i < count; i++)
-            expect_equal(pair, adapter_key(victims[i]), adapter_key(twin_evict(pair)));
-        expect_equal(pair, twin_room(&pair->twin, bytes), CACHE_FITS);
-        at = pair->twin.count;
-        twin_insert(&pair->twin, adapter, bytes, entry);
-    } else {
-        expect_equal(pair, answer, pair->twin.entries[at].ready ? CACHE_HIT : CACHE_LOADING);
-        expect_equal(pair, count, 0);
-    }
-    twin_touch(&pair->twin, &pair->twin.entries[at]);
-    pair->twin.entries[at].pins++;
-    if (!pair->quiet)
-        return;
-    if (answer == CACHE_MISS)
-        cache_arrived(pair->cache, entry);
-    cache_release(pair->cache, adapter);
-    pair->twin.entries[at].ready = true;
-    pair->twin.entries[at].pins--;
-}
-
-/* A doomed entry goes once nothing needs its room. */
-static void go_if_over(struct twin *twin, uint32_t at)
-{
-    const struct twin_entry *entry = &twin->entries[at];
-
-    if (entry->doomed && entry->ready && entry->pins == 0)
-        twin_remove(twin, at);
-}
-
-/* Something happens to one entry: its load ends or fails, a pin ends, it is held, used or retired. */
-static void do_one(struct pair *pair, uint32_t at)
-{
-    struct twin_entry *twin = &pair->twin.entries[at];
-    uint32_t entry = twin->entry;
-
-    switch (draw_below(&pair->random, 8)) {
-    case 0:
-    case 1:
-        if (twin->ready)
-            break;
-        if (twin->pins == 0 && draw_below(&pair->random, 2) == 0) {
-            cache_failed(pair->cache, entry);
-            twin_remove(&pair->twin, at);
-            break;
-        }
-        twin->ready = true;
-        expect_equal(pair, cache_arrived(pair->cache, entry), twin->doomed && twin->pins == 0);
-        go_if_over(&pair->twin, at);
-        break;
-    case 2:
-    case 3:
-    case 4:
-        if (twin->pins == 0)
-            break;
-        twin->pins--;
-        expect_equal(pair, cache_unpin(pair->cache, entry), twin->doomed && twin->ready && twin->pins == 0);
-        go_if_over(&pair->twin, at);
-        break;
-    case 5:
-        twin->held = true;
-        cache_hold(pair->cache, entry);
-        break;
-    case 6:
-        expect_equal(pair, cache_touch(pair->cache, entry), !twin->fresh && twin->ready);
-        twin_touch(&pair->twin, twin);
-        break;
-    default:
-        if (twin->doomed || draw_below(&pair->random, 4) != 0)
-            break;
-        expect_equal(pair, cache_drop(pair->cache, entry), twin->ready && twin->pins == 0);
-        twin->doomed = true;
-        go_if_over(&pair->twin, at);
-    }
-}
-
-static void do_hold_begin(struct pair *pair)
-{
-    cache_hold_begin(pair->cache);
-    for (uint32_t i = 0; i < pair->twin.count; i++)
-        pair->twin.entries[i].held = false;
-}
-
-static void do_evict(struct pair *pair)
-{
-    uint32_t entry;
-    uint64_t bytes;
-    adapter_id adapter;
-
-    if (twin_victim_fifo(&pair->twin) == NONE_INDEX)
-        return;
-    adapter = cache_evict_one(pair->cache, (adapter_id){IDS + 1, 1}, 1, &entry, &bytes);
-    expect_equal(pair, bytes, bytes_of(adapter));
-    expect_equal(pair, adapter_key(adapter), adapter_key(twin_evict(pair)));
-}
-
-static void pair_compare(struct pair *pair)
-{
-    struct cache_counts counts = cache_counts(pair->cache);
-    const struct cache_counts *expected = &pair->twin.counts;
-
-    cache_check(pair->cache);
-    expect_equal(pair, cache_count(pair->cache), pair->twin.count);
-    expect_equal(pair, cache_used(pair->cache), twin_sum(&pair->twin, is_any));
-    expect_equal(pair, cache_pinned(pair->cache), twin_sum(&pair->twin, is_pinned));
-    for (uint64_t bytes = 1; bytes <= 101; bytes += 25)
-        expect_equal(pair, cache_room(pair->cache, bytes), twin_room(&pair->twin, bytes));
-    for (uint32_t i = 0; i < pair->twin.count; i++) {
-        const struct twin_entry *twin = &pair->twin.entries[i];
-
-        expect_equal(pair, cache_find(pair->cache, twin->adapter) == twin->entry, !twin->doomed);
-        expect_equal(pair, adapter_key(cache_adapter(pair->cache, twin->entry)), adapter_key(twin->adapter));
-        expect_equal(pair, cache_pins(pair->cache, twin->entry), twin->pins);
-        expect_equal(pair, cache_is_ready(pair->cache, twin->entry), twin->ready);
-        expect_equal(pair, cache_entry_bytes(pair->cache, twin->entry), twin->bytes);
-    }
-    expect_equal(pair, counts.hits, expected->hits);
-    expect_equal(pair, counts.misses, expected->misses);
-    expect_equal(pair, counts.coalesced, expected->coalesced);
-    expect_equal(pair, counts.evictions, expected->evictions);
-    expect_equal(pair, counts.blocked, expected->blocked);
-    expect_equal(pair, counts.loaded_bytes, expected->loaded_bytes);
-    expect_equal(pair, counts.evicted_bytes, expected->evicted_bytes);
-}
-
-static void pair_turn(struct pair *pair)
-{
-    uint64_t what = draw_below(&pair->random, 16);
-
-    if (what < 5 || pair->quiet || pair->twin.count == 0)
-        do_acquire(pair);
-    else if (what == 5)
-        do_hold_begin(pair);
-    else if (what == 6)
-        do_evict(pair);
-    else
-        do_one(pair, (uint32_t)draw_below(&pair->random, pair->twin.count));
-}
-
-static void run_pair(struct cache_config config, size_t policy, uint32_t ids, bool quiet, uint64_t seed)
-{
-    struct pair pair = {.random = seed, .seed = seed, .ids = ids, .quiet = quiet};
-    size_t bytes;
-    void *memory;
-
-    config.evict = policies[policy].policy;
-    bytes = cache_bytes(&config);
-    memory = malloc(bytes);
-    pair.cache = cache_create(memory, bytes, &config);
-    pair.twin.config = config;
-    pair.twin.victim = policies[policy].victim;
-    for (pair.turn = 0; pair.turn < OPERATIONS; pair.turn++) {
-        pair_turn(&pair);
-        pair_compare(&pair);
-    }
-    /* A history that evicted nothing would have shown nothing. */
-    assert_true(cache_counts(pair.cache).evictions > 100);
-    assert_true(cache_counts(pair.cache).hits > 100);
-    free(memory);
-}
-
-static void each_policy_agrees_with_its_twin_in_bytes(void **state)
-{
     (void)state;
-    struct cache_config config = {.unit = CACHE_BYTES, .capacity = 100, .entries_max = 12};
-
-    for (size_t i = 0; i < ARRAY_COUNT(policies); i++)
-        run_pair(config, i, IDS, false, test_seed(11 + i));
-}
-
-static void each_policy_agrees_with_its_twin_in_slots(void **state)
-{
-    (void)state;
-    struct cache_config config = {.unit = CACHE_SLOTS, .capacity = 7, .entries_max = 8};
-
-    for (size_t i = 0; i < ARRAY_COUNT(policies); i++)
-        run_pair(config, i, 16, false, test_seed(21 + i));
-}
-
-/* entries_max binds before the bytes do. */
-static void each_policy_agrees_with_its_twin_when_entries_run_out(void **state)
-{
-    (void)state;
-    struct cache_config config = {.unit = CACHE_BYTES, .capacity = 100, .entries_max = 3};
-
-    for (size_t i = 0; i < ARRAY_COUNT(policies); i++)
-        run_pair(config, i, IDS, false, test_seed(31 + i));
+    for (size_t i = 0; i < ARRAY_COUNT(twins); i++)
+        run_pairs(&twins[i], test_seed(11 + 100 * i));
+    run_pairs(&gdsf, test_seed(511));
 }
 
 static void gdsf_agrees_with_its_twin_when_reloads_cost(void **state)
 {
-    (void)state;
-    struct cache_config config = {.unit = CACHE_BYTES, .capacity = 100, .entries_max = 12, .cost_fixed_ns = 5000000,
-                                  .cost_ns_per_mib = 41943040};
+    struct pair_run run = {.config = {.unit = CACHE_BYTES, .capacity = 100, .entries_max = 12, .cost_fixed_ns = 5000000,
+                                      .cost_ns_per_mib = 41943040},
+                           .ids = 40, .turns = 20000, .seed = test_seed(41)};
 
-    run_pair(config, 4, IDS, false, test_seed(41));
-    config.cost_fixed_ns = 0;
-    run_pair(config, 4, IDS, false, test_seed(42));
-    config.unit = CACHE_SLOTS;
-    config.capacity = 6;
-    run_pair(config, 4, IDS, false, test_seed(43));
+    (void)state;
+    run_pair(&gdsf, &run);
+    run.config.cost_fixed_ns = 0;
+    run_pair(&gdsf, &run);
+    run.config.unit = CACHE_SLOTS;
+    run.config.capacity = 6;
+    run_pair(&gdsf, &run);
 }
 
 /* A load of 2^40 ns is worth 2^56: values saturate after 64 uses, and L outgrows 2^62 every few score evictions, so
  * the origin moves hundreds of times. The twin counts in 128 bits and never moves it. */
 static void gdsf_agrees_with_its_twin_when_keys_outgrow_their_bits(void **state)
 {
-    (void)state;
-    struct cache_config config = {.unit = CACHE_SLOTS, .capacity = 6, .entries_max = 6,
-                                  .cost_fixed_ns = INT64_C(1) << 40};
+    struct pair_run run = {.config = {.unit = CACHE_SLOTS, .capacity = 6, .entries_max = 6, .cost_fixed_ns = INT64_C(1) << 40},
+                           .ids = 16, .turns = 20000, .seed = test_seed(51), .quiet = true};
 
-    run_pair(config, 4, 16, true, test_seed(51));
-    run_pair(config, 4, IDS, true, test_seed(52));
+    (void)state;
+    run_pair(&gdsf, &run);
+    run.ids = 40;
+    run_pair(&gdsf, &run);
 }
 
 static void gdsf_takes_the_greatest_cost_there_is(void **state)
@@ -560,9 +221,7 @@ int main(void)
         cmocka_unit_test(lfu_evicts_the_least_used_and_of_equals_the_older),
         cmocka_unit_test(sieve_spares_what_was_visited_and_keeps_its_hand),
         cmocka_unit_test(gdsf_evicts_the_large_first_and_forgets_old_fame),
-        cmocka_unit_test(each_policy_agrees_with_its_twin_in_bytes),
-        cmocka_unit_test(each_policy_agrees_with_its_twin_in_slots),
-        cmocka_unit_test(each_policy_agrees_with_its_twin_when_entries_run_out),
+        cmocka_unit_test(each_policy_agrees_with_its_twin),
         cmocka_unit_test(gdsf_agrees_with_its_twin_when_reloads_cost),
         cmocka_unit_test(gdsf_agrees_with_its_twin_when_keys_outgrow_their_bits),
         cmocka_unit_test(gdsf_takes_the_greatest_cost_there_is),
