@@ -22,6 +22,7 @@ static uint32_t victim_lru(struct twin *twin)
     return best;
 }
 
+/* The least used; of equals the one whose last use is the oldest. */
 static uint32_t victim_lfu(struct twin *twin)
 {
     uint32_t best = NONE_INDEX;
@@ -29,7 +30,9 @@ static uint32_t victim_lfu(struct twin *twin)
     for (uint32_t i = 0; i < twin->count; i++) {
         const struct twin_entry *entry = &twin->entries[i];
 
-        if (twin_may_leave(entry) && (best == NONE_INDEX || entry->hits < twin->entries[best].hits))
+        if (twin_may_leave(entry) &&
+            (best == NONE_INDEX || entry->hits < twin->entries[best].hits ||
+             (entry->hits == twin->entries[best].hits && entry->used_at < twin->entries[best].used_at)))
             best = i;
     }
     return best;
@@ -189,11 +192,13 @@ static void fifo_evicts_the_oldest_used_or_not(void **state)
     assert_string_equal(history(&evict_fifo, 3, "abcadae"), "abc");
 }
 
-static void lfu_evicts_the_least_used_and_of_equals_the_older(void **state)
+/* Of a, b, c with two uses each b's second is the oldest. */
+static void lfu_evicts_the_least_used_and_of_equals_the_one_used_longest_ago(void **state)
 {
     (void)state;
     assert_string_equal(history(&evict_lfu, 3, "abbcaade"), "cd");
     assert_string_equal(history(&evict_lfu, 3, "aabcd"), "b");
+    assert_string_equal(history(&evict_lfu, 3, "abcbacd"), "b");
 }
 
 /* The hand spares a (used), takes b, stands at c; then c and d were not used since. After e it begins anew at a. */
@@ -218,7 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lru_evicts_what_was_used_longest_ago),
         cmocka_unit_test(fifo_evicts_the_oldest_used_or_not),
-        cmocka_unit_test(lfu_evicts_the_least_used_and_of_equals_the_older),
+        cmocka_unit_test(lfu_evicts_the_least_used_and_of_equals_the_one_used_longest_ago),
         cmocka_unit_test(sieve_spares_what_was_visited_and_keeps_its_hand),
         cmocka_unit_test(gdsf_evicts_the_large_first_and_forgets_old_fame),
         cmocka_unit_test(each_policy_agrees_with_its_twin),
