@@ -235,12 +235,10 @@ static void every_invariant_holds_under_random_events(void **state)
     };
     uint64_t seed = test_seed(2024);
 
-    for (size_t q = 0; q < ARRAY_COUNT(queues); q++) {
-        for (size_t e = 0; e < ARRAY_COUNT(evicts); e++) {
-            run(queues[q], evicts[e], BATCHING_CHUNKED, seed++);
-            run(queues[q], evicts[e], BATCHING_PREFILL_FIRST, seed++);
-        }
-    }
+    /* Every policy meets either queue and either batching, not each pair of them: the policies are many. */
+    for (size_t q = 0; q < ARRAY_COUNT(queues); q++)
+        for (size_t e = 0; e < ARRAY_COUNT(evicts); e++)
+            run(queues[q], evicts[e], (q + e) % 2 == 0 ? BATCHING_CHUNKED : BATCHING_PREFILL_FIRST, seed++);
 }
 
 int main(void)
