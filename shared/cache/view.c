@@ -231,6 +231,35 @@ uint32_t evict_list_victim(const struct evict_view *view, uint8_t list)
     return entry;
 }
 
+/* Ends: marks only fall, and what moved to the head is met again. */
+uint32_t evict_list_second_chance(struct evict_view *view, uint8_t list)
+{
+    uint32_t entry = view->lists[list].tail;
+
+    while (entry != NONE_INDEX) {
+        struct evict_entry *passed = &view->entries[entry];
+        const uint32_t before = passed->prev;
+
+        if (!passed->evictable) {
+            entry = before;
+            continue;
+        }
+        if (passed->mark == 0)
+            return entry;
+        passed->mark--;
+        evict_list_to_head(view, entry);
+        entry = before == NONE_INDEX ? entry : before;
+    }
+    return NONE_INDEX;
+}
+
+uint64_t evict_share(const struct evict_view *view, double percent)
+{
+    if (percent >= 100)
+        return max_u64(view->capacity, 1);
+    return max_u64((uint64_t)((double)view->capacity * percent / 100), 1);
+}
+
 /* --- the heap --------------------------------------------------------------------------------------------------------------- */
 
 /* Total, because `order` is unique: the heap's shape may differ between histories, its minimum never does. */

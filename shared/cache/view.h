@@ -101,6 +101,11 @@ void evict_list_remove(struct evict_view *view, uint32_t entry);
 void evict_list_to_head(struct evict_view *view, uint32_t entry);
 /* The evictable entry nearest to the tail; NONE_INDEX if none. */
 uint32_t evict_list_victim(const struct evict_view *view, uint8_t list);
+/* CLOCK's hand: from the tail, an evictable entry with a mark loses 1 of it and goes to the head; the first without one is the answer.
+ * NONE_INDEX when none is evictable; the others are passed over and keep mark and place. */
+uint32_t evict_list_second_chance(struct evict_view *view, uint8_t list);
+/* So many percent of the capacity, at most all of it and at least 1: a queue has room for a slot, however small the cache. */
+uint64_t evict_share(const struct evict_view *view, double percent);
 
 void evict_heap_insert(struct evict_view *view, uint32_t entry);
 void evict_heap_remove(struct evict_view *view, uint32_t entry);

@@ -134,15 +134,17 @@ static void expect_near(const char *what, double got, double expected, double to
 static void agrees_with_che(uint32_t items, double alpha, uint32_t slots, double lru_known, double fifo_known)
 {
     uint64_t seed = test_seed(20020901);
-    double lru, fifo, most = 0;
+    double lru, fifo, random, most = 0;
 
     law_init(items, alpha);
     expect_near("Che for LRU", che(lru_holds, slots), lru_known, 0.00001, seed);
     expect_near("Che for FIFO", che(fifo_holds, slots), fifo_known, 0.00001, seed);
     lru = hit_ratio(&evict_lru, slots, 40000, 400000, seed);
     fifo = hit_ratio(&evict_fifo, slots, 40000, 400000, seed);
+    random = hit_ratio(&evict_random, slots, 40000, 400000, seed);
     expect_near("LRU", lru, lru_known, 0.005, seed);
     expect_near("FIFO", fifo, fifo_known, 0.005, seed);
+    expect_near("random", random, fifo_known, 0.005, seed); /* Gelenbe 1973: with independent uses it is FIFO's */
     for (uint32_t i = 0; i < slots; i++)
         most += law.p[i];
     if (!(fifo <= lru && lru <= most))
