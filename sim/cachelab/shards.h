@@ -1,7 +1,7 @@
-/* LRU's curve from a sample (Waldspurger, Park, Garthwaite, Ahmad: Efficient MRC Construction with SHARDS, FAST 2015): an object is
+/* LRU's curve from a sample (Waldspurger, Park, Garthwaite, Ahmad: Efficient MRC Construction with SHARDS, FAST 2015, 3): an object is
  * in the sample if a hash of its id lies below a threshold, so all its requests are or none is, and distances within the sample
- * are those of the trace times the rate. At a fixed rate (3.1 there) memory grows with objects; of a fixed size (3.3) the
- * threshold falls whenever the sample outgrows it. The curve has the correction SHARDS_adj (3.4): requests that the sample has too
+ * are those of the trace times the rate. At a fixed rate memory grows with objects; of a fixed size the
+ * threshold falls whenever the sample outgrows it. The curve has the correction SHARDS_adj: requests that the sample has too
  * few or too many count as hits of the smallest cache, which is to divide by the requests of the trace, not of the sample. */
 #ifndef CACHELAB_SHARDS_H
 #define CACHELAB_SHARDS_H
