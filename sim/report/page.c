@@ -118,23 +118,34 @@ static const char *common_text(const struct summary *summaries, uint32_t count)
     return requests && jobs ? "s on the same requests and jobs" : jobs ? "s on the same jobs" : "s on the same requests";
 }
 
+void page_begin(FILE *out, const char *title)
+{
+    fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+          /* Nothing may be fetched or run, whatever got into the page. */
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n<title>", out);
+    text_html(out, title);
+    fputs(" – Berth report</title>\n<style>\n", out);
+    fputs(page_style, out);
+    fputs("</style>\n</head>\n<body>\n<main>\n<h1>", out);
+    text_html(out, title);
+    fputs("</h1>\n", out);
+}
+
+void page_end(FILE *out)
+{
+    fputs("</main>\n</body>\n</html>\n", out);
+}
+
 static void head(FILE *out, const struct page *page)
 {
     const struct summary *first = &page->summaries[0];
     char measured[NUMBER_TEXT_MAX];
     bool partial = false;
 
-    fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-          /* Nothing may be fetched or run, whatever got into the page. */
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n<title>", out);
-    text_html(out, first->name);
-    fputs(" – Berth report</title>\n<style>\n", out);
-    fputs(page_style, out);
-    fputs("</style>\n</head>\n<body>\n<main>\n<h1>", out);
-    text_html(out, first->name);
+    page_begin(out, first->name);
     text_duration(first->measured_s * 1e9, measured);
-    fprintf(out, "</h1>\n<p class=\"lead\">What-if run of %s: %u variant%s, %s measured, seed %llu, berth ",
+    fprintf(out, "<p class=\"lead\">What-if run of %s: %u variant%s, %s measured, seed %llu, berth ",
             !any_jobs(page->summaries, page->count)       ? "multi-LoRA serving"
             : any_requests(page->summaries, page->count) ? "multi-LoRA serving and fine-tuning"
                                                          : "LoRA fine-tuning",
@@ -153,6 +164,28 @@ static void head(FILE *out, const struct page *page)
     in_short(out, page->summaries, page->count);
 }
 
+void page_figure(FILE *out, const struct page_figure *figure)
+{
+    char *svg = figure->made ? file_read("%s/%s.svg", figure->work, figure->name) : NULL;
+    char prefix[16];
+
+    snprintf(prefix, sizeof(prefix), "f%u-", figure->number);
+    fputs("<figure><div class=\"scroll\">", out);
+    if (svg == NULL || !svg_inline(out, svg, prefix, figure->question)) {
+        fputs("<p><strong>", out);
+        text_html(out, figure->question);
+        fputs("</strong></p><p class=\"note\">Not drawn: ", out);
+        text_html(out, figure->why_not[0] != '\0' ? figure->why_not : "gnuplot could not be run");
+        fputs(".</p>", out);
+        fputs("</div></figure>\n", out);
+    } else {
+        fputs("</div><figcaption>", out);
+        text_html(out, figure->reading);
+        fputs("</figcaption></figure>\n", out);
+    }
+    free(svg);
+}
+
 static void figures(FILE *out, const struct page *page)
 {
     const struct figures *figures = page->figures;
@@ -163,28 +196,12 @@ static void figures(FILE *out, const struct page *page)
                 figures->variants, page->count);
     for (uint32_t i = 0; i < FIGURE_COUNT; i++) {
         const struct figure_state *state = &figures->items[i];
-        char prefix[16];
+        const struct page_figure figure = {.work = page->work, .name = figure_file((enum figure)i), .number = i + 1,
+                                           .question = figure_question((enum figure)i), .reading = figure_reading((enum figure)i),
+                                           .made = state->made, .why_not = state->why_not};
 
-        if (!state->applies)
-            continue;
-
-        char *svg = state->made ? file_read("%s/%s.svg", page->work, figure_file((enum figure)i)) : NULL;
-
-        snprintf(prefix, sizeof(prefix), "f%u-", i + 1);
-        fputs("<figure><div class=\"scroll\">", out);
-        if (svg == NULL || !svg_inline(out, svg, prefix, figure_question((enum figure)i))) {
-            fputs("<p><strong>", out);
-            text_html(out, figure_question((enum figure)i));
-            fputs("</strong></p><p class=\"note\">Not drawn: ", out);
-            text_html(out, state->why_not[0] != '\0' ? state->why_not : "gnuplot could not be run");
-            fputs(".</p>", out);
-            fputs("</div></figure>\n", out);
-        } else {
-            fputs("</div><figcaption>", out);
-            text_html(out, figure_reading((enum figure)i));
-            fputs("</figcaption></figure>\n", out);
-        }
-        free(svg);
+        if (state->applies)
+            page_figure(out, &figure);
     }
 }
 
@@ -339,5 +356,5 @@ void page_write(FILE *out, const struct page *page)
     figures(out, page);
     variants(out, page);
     again(out, page);
-    fputs("</main>\n</body>\n</html>\n", out);
+    page_end(out);
 }

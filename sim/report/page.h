@@ -20,6 +20,20 @@ struct page {
 
 void page_write(FILE *out, const struct page *page);
 
+/* What pages of any report have in common: up to the title; a figure with what it says, or why it is not there; the end. */
+struct page_figure {
+    const char *work;     /* its SVG file is <work>/<name>.svg */
+    const char *name;
+    uint32_t number;      /* within the page, from 1 */
+    const char *question;
+    const char *reading;
+    bool made;
+    const char *why_not;  /* empty: gnuplot could not be run */
+};
+void page_begin(FILE *out, const char *title);
+void page_figure(FILE *out, const struct page_figure *figure);
+void page_end(FILE *out);
+
 /* page_tables.c: all variants side by side, the best of each row marked; what fine-tuned requests cost over base ones,
  * against the goals; everything about one. `first` and `variant` number variants among all, from 0. */
 void page_comparison(FILE *out, const struct summary *summaries, uint32_t count);

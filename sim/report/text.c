@@ -52,6 +52,22 @@ void text_duration(double value_ns, char ret_text[NUMBER_TEXT_MAX])
     snprintf(ret_text, NUMBER_TEXT_MAX, isfinite(value_ns) ? "%.36s %s" : "%.36s", number, units[unit].name);
 }
 
+void text_bytes(double bytes, char ret_text[NUMBER_TEXT_MAX])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    char number[NUMBER_TEXT_MAX];
+    size_t unit = 0;
+
+    /* What would be written as 1,024 of a unit is 1 of the next. */
+    while (unit + 1 < ARRAY_COUNT(units) && bytes >= 1023.5) {
+        bytes /= 1024;
+        unit++;
+    }
+    text_number(unit == 0 ? round(bytes) : bytes, number);
+    zeros_trim(number);
+    snprintf(ret_text, NUMBER_TEXT_MAX, "%.36s %s", number, bytes == 1 && unit == 0 ? "byte" : units[unit]);
+}
+
 void text_html(FILE *out, const char *text)
 {
     for (const char *at = text; *at != '\0';) {

@@ -566,6 +566,16 @@ static void numbers_read_as_a_person_writes_them(void **state)
         text_duration(durations[i].value_ns, text);
         assert_string_equal(text, durations[i].text);
     }
+    static const struct {
+        double bytes;
+        const char *text;
+    } sizes[] = {{0, "0 bytes"}, {1, "1 byte"}, {1000, "1,000 bytes"}, {1024, "1 KiB"}, {1536, "1.5 KiB"}, {1023.6 * 1024, "1 MiB"},
+                 {8.0 * (1 << 30), "8 GiB"}, {0x1p70, "1,024 EiB"}};
+
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        text_bytes(sizes[i].bytes, text);
+        assert_string_equal(text, sizes[i].text);
+    }
     count_text(UINT64_MAX, text);
     assert_string_equal(text, "18,446,744,073,709,551,615");
 }
