@@ -70,7 +70,8 @@ static void print_help(FILE *output)
     const char *name;
     const char *about;
 
-    fprintf(output, "usage: berth-sim trace info FILE [options]\n\n"
+    fprintf(output, "usage: berth-sim trace info FILE [options]\n"
+                    "       berth-sim trace stat TRACE   requests for objects: popularity, reuse, LRU's curve; has its own --help\n\n"
                     "Reads a trace of requests or of jobs, plain, gzip or zstd, and tells its rate, burstiness, lengths,\n"
                     "popularity, sizes.\n"
                     "A bad line stops it with file, line and column.\n\noptions:\n");
@@ -250,7 +251,7 @@ static bool read_arguments(int argc, char **argv, struct arguments *arguments, F
             return true;
     }
     if (verb == NULL || strcmp(verb, "info") != 0)
-        fprintf(errors, "berth-sim trace: say what to do: berth-sim trace info FILE; see berth-sim trace --help\n");
+        fprintf(errors, "berth-sim trace: say what to do: berth-sim trace info FILE, or stat; see berth-sim trace --help\n");
     else if (arguments->path == NULL)
         fprintf(errors, "berth-sim trace info: name a file; see berth-sim trace --help\n");
     return verb != NULL && strcmp(verb, "info") == 0 && arguments->path != NULL;
@@ -421,7 +422,7 @@ static int trace_survey(const struct arguments *arguments, const struct trace_op
                                : info_requests(opened.requests, arguments, output, errors);
 }
 
-static int trace_command(int argc, char **argv, FILE *output, FILE *errors)
+int trace_info_command(int argc, char **argv, FILE *output, FILE *errors)
 {
     struct arguments arguments = {0};
     struct trace_columns columns = {0};
@@ -443,10 +444,4 @@ static int trace_command(int argc, char **argv, FILE *output, FILE *errors)
     }
     options.lenient = arguments.lenient;
     return trace_survey(&arguments, &options, &job_columns, output, errors);
-}
-
-/* argv[0] is the verb. Exit code: 0 good, 1 bad input, 2 usage. */
-int cmd_trace(int argc, char **argv)
-{
-    return trace_command(argc, argv, stdout, stderr);
 }

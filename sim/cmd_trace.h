@@ -1,4 +1,4 @@
-/* What the two halves of berth-sim trace share: requests in cmd_trace.c, jobs in cmd_trace_jobs.c. */
+/* The verbs of berth-sim trace, and what the two halves of its info share: requests in cmd_trace.c, jobs in cmd_trace_jobs.c. */
 #ifndef SIM_CMD_TRACE_H
 #define SIM_CMD_TRACE_H
 
@@ -7,6 +7,10 @@
 #include <jansson.h>
 
 #include "jobs_survey.h"
+
+/* Arguments from the verb on; of info, from the one before. Exit codes. */
+int trace_info_command(int argc, char **argv, FILE *output, FILE *errors);
+int trace_stat_command(int argc, char **argv, FILE *output, FILE *errors);
 
 void trace_print_duration(FILE *output, int64_t duration_ns);
 void trace_print_names(FILE *output, const char *name, const struct survey_names *names);

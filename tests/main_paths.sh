@@ -126,6 +126,13 @@ near "thrash-2x: between a quarter and half of the slots pinned" "$(json_number 
 near "thrash-2x: every second request loads" "$(json_number "$work/thrash-one.json" gpu_hit_ratio)" 0.5 0.05
 
 # Traces.
+printf 'time,id,size\n0,a,100\n1,b,200\n1,a,100\n3,c,50\n4,b,200\n' >"$work/objects.csv"
+passes "trace stat: table and report" $sim trace stat "$work/objects.csv" --report "$work/stat"
+grep -qF '100%               3      0.6000' "$work/out" && [ -s "$work/stat/index.html" ] && ok "trace stat: two of five requests can hit" ||
+    not_ok "trace stat: two of five requests can hit" "$(tail -n 8 "$work/out")"
+passes "trace stat: JSON lines" sh -c "$sim trace stat '$work/objects.csv' --json | grep -q '\"record\": \"lru_bytes\"'"
+printf 'time,id,size\n0,a,100\n1,b,-5\n' >"$work/bad.csv"
+refuses "trace stat: a bad size has its place" 1 "bad.csv:3:" $sim trace stat "$work/bad.csv"
 passes "trace info: our sample" $sim trace info traces/samples/azure-conv-sample.csv.gz
 if [ -r ../shared/traces/azure_llm_2023/AzureLLMInferenceTrace_conv.csv ]; then
     passes "trace info: the real hour" $sim trace info ../shared/traces/azure_llm_2023/AzureLLMInferenceTrace_conv.csv

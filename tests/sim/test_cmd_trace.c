@@ -33,7 +33,7 @@ static struct spoken speak(const char *const *words)
     for (; words[count] != NULL; count++)
         arguments[count] = (char *)(uintptr_t)words[count];
     arguments[count] = NULL;
-    spoken.code = trace_command(count, arguments, output, errors);
+    spoken.code = trace_info_command(count, arguments, output, errors);
     take(output, spoken.output, sizeof(spoken.output));
     take(errors, spoken.errors, sizeof(spoken.errors));
     return spoken;
