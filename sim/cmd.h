@@ -10,6 +10,7 @@
     X(estimate, "bytes, FLOPs and times of a model, its adapters and its training")                  \
     X(policies, "the policies built in, by question")                                                \
     X(trace, "what is in a trace file")                                                              \
+    X(cache, "every eviction policy over a trace of objects: miss ratios")                           \
     X(replay, "step the cores again through a journal and compare")                                  \
     X(validate, "predictions against published measurements")
 

@@ -1,0 +1,273 @@
+/* Blocks of requests end where the warm-up or an interval does, so that a cell needs to know of neither: counts are looked at in
+ * between. Time is taken a block at a time: each cell's own, and that of reading, which each would have had alone as well. */
+#include "cachelab/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "cachelab/cell.h"
+#include "cachelab/intern.h"
+
+#define PROGRESS_BLOCKS 64
+
+struct lap {
+    int64_t wall_ns;
+    int64_t cpu_ns;
+};
+
+struct group {
+    const struct lab_run *run;
+    struct object_trace *trace;
+    struct intern *intern;
+    struct lab_cell **cells;      /* [run->cells_count], as are the next three */
+    struct lab_counts *warm;      /* at the end of the warm-up */
+    struct lab_counts *interval;  /* at the end of the last interval */
+    struct lap *own;
+    struct lap shared;
+    struct lap last;
+    bool offline;                 /* one of the cells is */
+    uint64_t at;                  /* requests so far */
+    char *message;
+    struct lab_block block;
+    struct object_request rows[INTERN_BATCH_MAX];
+    uint64_t ids[INTERN_BATCH_MAX];
+};
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* What passed since the last call belongs to `lap`. */
+static void lap_end(struct group *group, struct lap *lap)
+{
+    const struct lap now = {clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
+
+    lap->wall_ns += now.wall_ns - group->last.wall_ns;
+    lap->cpu_ns += now.cpu_ns - group->last.cpu_ns;
+    group->last = now;
+}
+
+static enum status say(struct group *group, enum status status, const char *what)
+{
+    snprintf(group->message, TRACE_MESSAGE_MAX, "%s: %s", group->run->trace->path, what);
+    return status;
+}
+
+/* How many requests the next block may have: it ends where something is looked at. */
+static uint32_t block_max(const struct group *group)
+{
+    const struct lab_run *run = group->run;
+    uint64_t most = LAB_BLOCK_MAX;
+
+    if (group->at < run->warmup)
+        most = min_u64(most, run->warmup - group->at);
+    if (run->interval > 0)
+        most = min_u64(most, run->interval - group->at % run->interval);
+    if (run->requests_max > 0)
+        most = min_u64(most, run->requests_max - group->at);
+    return (uint32_t)most;
+}
+
+static uint64_t next_of(const struct lab_trace *trace, uint64_t at, const struct object_request *row)
+{
+    if (trace->next != NULL)
+        return trace->next[at] == NONE_INDEX ? NONE_USE : trace->next[at];
+    return row->next == OBJECT_NEXT_NEVER ? NONE_USE : (uint64_t)row->next;
+}
+
+static void rows_take(struct group *group, uint32_t count)
+{
+    struct lab_block *block = &group->block;
+
+    for (uint32_t i = 0; i < count; i++) {
+        block->sizes_bytes[block->count + i] = group->rows[i].size_bytes;
+        group->ids[i] = group->rows[i].id;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        block->bytes += group->rows[i].size_bytes;
+    for (uint32_t i = 0; group->offline && i < count; i++)
+        block->next[block->count + i] = next_of(group->run->trace, group->at + block->count + i, &group->rows[i]);
+}
+
+/* OK with at least one request; END. */
+static enum status block_read(struct group *group)
+{
+    struct lab_block *block = &group->block;
+    const uint32_t most = block_max(group);
+
+    block->first = group->at;
+    block->count = 0;
+    block->bytes = 0;
+    while (block->count < most) {
+        uint32_t count;
+        enum status status = object_trace_read(group->trace, group->rows, min_u32(INTERN_BATCH_MAX, most - block->count), &count);
+
+        if (status == STATUS_END)
+            break;
+        if (status != STATUS_OK) {
+            snprintf(group->message, TRACE_MESSAGE_MAX, "%s", object_trace_message(group->trace));
+            return status;
+        }
+        rows_take(group, count);
+        if (intern_ids(group->intern, group->ids, count, block->objects + block->count) != STATUS_OK)
+            return say(group, STATUS_FULL, "no memory for more objects");
+        block->count += count;
+    }
+    block->objects_count = intern_count(group->intern);
+    return block->count > 0 ? STATUS_OK : STATUS_END;
+}
+
+static uint64_t fewer(uint128 value)
+{
+    return value < UINT64_MAX ? (uint64_t)value : UINT64_MAX;
+}
+
+static void interval_end(struct group *group)
+{
+    for (uint32_t i = 0; i < group->run->cells_count; i++) {
+        const struct lab_counts now = lab_cell_counts(group->cells[i]);
+        const struct lab_counts *from = &group->interval[i];
+        const struct lab_interval interval = {now.requests - from->requests, lab_misses(&now) - lab_misses(from),
+                                              fewer(now.bytes - from->bytes), fewer(now.miss_bytes - from->miss_bytes)};
+
+        group->run->interval_end(group->run->context, i, &interval);
+        group->interval[i] = now;
+    }
+}
+
+static void block_end(struct group *group)
+{
+    const struct lab_run *run = group->run;
+
+    group->at += group->block.count;
+    for (uint32_t i = 0; group->at == run->warmup && i < run->cells_count; i++)
+        group->warm[i] = lab_cell_counts(group->cells[i]);
+    if (run->interval > 0 && group->at % run->interval == 0)
+        interval_end(group);
+}
+
+static enum status blocks_run(struct group *group)
+{
+    const struct lab_run *run = group->run;
+
+    group->last = (struct lap){clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
+    for (uint64_t blocks = 0; run->requests_max == 0 || group->at < run->requests_max; blocks++) {
+        enum status status;
+
+        if (blocks % PROGRESS_BLOCKS == 0 && !run->progress(run->context, group->at))
+            return STATUS_END;
+        status = block_read(group);
+        if (status == STATUS_END)
+            break;
+        if (status != STATUS_OK)
+            return status;
+        lap_end(group, &group->shared);
+        for (uint32_t i = 0; i < run->cells_count; i++) {
+            if (lab_cell_requests(group->cells[i], &group->block) != STATUS_OK)
+                return say(group, STATUS_FULL, "no memory for more objects in the caches");
+            lap_end(group, &group->own[i]);
+        }
+        block_end(group);
+    }
+    if (run->interval > 0 && group->at % run->interval != 0)
+        interval_end(group);
+    return STATUS_OK;
+}
+
+static struct lab_counts counted(struct lab_counts all, const struct lab_counts *warm)
+{
+    all.requests -= warm->requests;
+    for (uint32_t i = 0; i < LAB_MISS_COUNT; i++)
+        all.misses[i] -= warm->misses[i];
+    all.changed -= warm->changed;
+    all.evictions -= warm->evictions;
+    all.bytes -= warm->bytes;
+    all.miss_bytes -= warm->miss_bytes;
+    return all;
+}
+
+static void results_take(const struct group *group, struct lab_result *ret_results)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    for (uint32_t i = 0; i < group->run->cells_count; i++) {
+        const struct lab_counts all = lab_cell_counts(group->cells[i]);
+
+        ret_results[i] = (struct lab_result){
+            /* A trace that ends within the warm-up has nothing to count. */
+            .counts = group->at < group->run->warmup ? (struct lab_counts){0} : counted(all, &group->warm[i]),
+            .requests = group->at,
+            .wall_ns = group->shared.wall_ns + group->own[i].wall_ns,
+            .cpu_ns = group->shared.cpu_ns + group->own[i].cpu_ns,
+            .peak_bytes = (uint64_t)usage.ru_maxrss * 1024,
+            .neighbours = group->run->cells_count,
+        };
+        lab_cell_describe(group->cells[i], &ret_results[i]);
+    }
+}
+
+static enum status cells_create(struct group *group)
+{
+    const uint32_t count = group->run->cells_count;
+
+    group->cells = calloc(count, sizeof(struct lab_cell *));
+    group->warm = calloc(count, sizeof(*group->warm));
+    group->interval = calloc(count, sizeof(*group->interval));
+    group->own = calloc(count, sizeof(*group->own));
+    if (group->cells == NULL || group->warm == NULL || group->interval == NULL || group->own == NULL)
+        return STATUS_FULL;
+    for (uint32_t i = 0; i < count; i++) {
+        group->offline |= group->run->setups[i].policy->evict->offline;
+        if (lab_cell_create(&group->run->setups[i], &group->cells[i]) != STATUS_OK)
+            return STATUS_FULL;
+    }
+    return intern_create(&group->intern);
+}
+
+static void group_free(struct group *group)
+{
+    for (uint32_t i = 0; group->cells != NULL && i < group->run->cells_count; i++)
+        lab_cell_free(group->cells[i]);
+    intern_free(group->intern);
+    object_trace_close(group->trace);
+    free(group->own);
+    free(group->interval);
+    free(group->warm);
+    free(group->cells);
+    free(group);
+}
+
+enum status lab_group_run(const struct lab_run *run, struct lab_result *ret_results, struct object_trace_info *ret_info,
+                          char *ret_message)
+{
+    struct group *group = calloc(1, sizeof(*group));
+    const struct lab_trace *trace = run->trace;
+    enum status status;
+
+    if (group == NULL) {
+        snprintf(ret_message, TRACE_MESSAGE_MAX, "no memory to begin with");
+        return STATUS_FULL;
+    }
+    group->run = run;
+    group->message = ret_message;
+    status = cells_create(group);
+    if (status != STATUS_OK)
+        say(group, status, "no memory for so many caches");
+    else
+        status = object_trace_open(trace->path, trace->format, trace->options, &group->trace, ret_message);
+    if (status == STATUS_OK)
+        status = blocks_run(group);
+    if (status == STATUS_OK) {
+        results_take(group, ret_results);
+        *ret_info = object_trace_info(group->trace);
+    }
+    group_free(group);
+    return status;
+}

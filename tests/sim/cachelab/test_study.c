@@ -1,0 +1,276 @@
+/* Whole studies: a trace in a file, cells dealt to processes, and the lines that are printed. */
+#include "cachelab/study.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "sim/cachelab/zipf_trace.h"
+#include "support.h"
+
+static volatile sig_atomic_t stop;
+
+/* --- traces in files --- */
+
+static void put(unsigned char *at, uint64_t value, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        at[i] = (unsigned char)(value >> 8 * i);
+}
+
+/* As libCacheSim keeps them; the next request is never told. */
+static void oracle_write(const char *path, const struct zipf_trace *trace)
+{
+    FILE *file = fopen(path, "wb");
+
+    assert_non_null(file);
+    for (uint32_t i = 0; i < trace->count; i++) {
+        unsigned char record[24];
+
+        put(record, i / 1000, 4);
+        put(record + 4, trace->ids[i], 8);
+        put(record + 12, trace->sizes[i], 4);
+        put(record + 16, UINT64_MAX, 8);
+        assert_int_equal(fwrite(record, sizeof(record), 1, file), 1);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void text_write(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "wb");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[256];
+
+    snprintf(path, sizeof(path), "%s/lab-%d-%s", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp", (int)getpid(), name);
+    return path;
+}
+
+/* --- studies --- */
+
+static struct lab_study study_of(const char *policies, const char *sizes)
+{
+    struct lab_study study = {.load = {50e-6, 50e9}, .seed = 1, .jobs = 1, .stop = &stop};
+    char message[SPEC_MESSAGE_MAX];
+
+    assert_int_equal(spec_admission("always", 6, &study.admissions[study.admissions_count++], message), STATUS_OK);
+    for (const char *at = policies; *at != 0; at += strspn(at, ",")) {
+        assert_int_equal(spec_policy(at, strcspn(at, ","), &study.policies[study.policies_count++], message), STATUS_OK);
+        at += strcspn(at, ",");
+    }
+    for (const char *at = sizes; *at != 0; at += strspn(at, ",")) {
+        assert_int_equal(spec_size(at, strcspn(at, ","), &study.sizes[study.sizes_count++], message), STATUS_OK);
+        at += strcspn(at, ",");
+    }
+    return study;
+}
+
+static char *taken(FILE *file)
+{
+    char *text = calloc(1, 1 << 20);
+    size_t count;
+
+    rewind(file);
+    count = fread(text, 1, (1 << 20) - 1, file);
+    assert_true(count < (1 << 20) - 1);
+    fclose(file);
+    return text;
+}
+
+/* The lines, and the series behind them; to be freed. */
+static char *lines_of(const struct lab_study *study, const char *path)
+{
+    FILE *out = tmpfile();
+    struct lab_outcome *outcome;
+
+    assert_int_equal(lab_study_run(study, path, stderr, &outcome), STATUS_OK);
+    outcome->trace = "trace"; /* its path is another one each time */
+    lab_print_json(out, outcome);
+    for (uint32_t i = 0; i < outcome->cells_count; i++)
+        for (uint64_t j = 0; j < outcome->series[i].count; j++)
+            fprintf(out, "%u %llu %llu\n", i, (unsigned long long)outcome->series[i].intervals[j].misses,
+                    (unsigned long long)outcome->series[i].intervals[j].miss_bytes);
+    lab_outcome_free(outcome);
+    return taken(out);
+}
+
+static void what_is_said(const struct lab_study *study, const char *path, const char *format, enum status status, const char *said)
+{
+    struct lab_study own = *study;
+    FILE *errors = tmpfile();
+    struct lab_outcome *outcome = NULL;
+    char *text;
+
+    own.format = format;
+    assert_int_equal(lab_study_run(&own, path, errors, &outcome), status);
+    text = taken(errors);
+    if (strstr(text, said) == NULL)
+        fail_msg("no \"%s\" in: %s", said, text);
+    free(text);
+}
+
+/* --- tests --- */
+
+static void lines_are_equal_for_any_number_of_processes(void **state)
+{
+    struct lab_study study = study_of("fifo,lru,sieve,gdsf", "1%,10%,40obj,5%obj,1GiB");
+    struct zipf_trace trace = zipf_trace_create(500, 20000, 1.0, 7);
+    char *path = strdup(path_of("a.oracleGeneral"));
+    char *lines[4];
+
+    (void)state;
+    study.warmup = 1500;
+    study.interval = 3000;
+    study.in_flight = 3;
+    oracle_write(path, &trace);
+    for (uint32_t i = 0; i < 4; i++) {
+        study.jobs = (const uint32_t[]){1, 2, 3, 64}[i];
+        lines[i] = lines_of(&study, path);
+        assert_string_equal(lines[i], lines[0]);
+    }
+    /* And in every mode. */
+    assert_int_equal(hash_bytes(0, lines[0], strlen(lines[0])), UINT64_C(0xc1db2ec7a8ccde75));
+    for (uint32_t i = 0; i < 4; i++)
+        free(lines[i]);
+    unlink(path);
+    free(path);
+    zipf_trace_free(&trace);
+}
+
+static void counts_begin_after_the_warm_up_and_add_up(void **state)
+{
+    struct lab_study study = study_of("lru,sieve", "3%,50obj");
+    struct zipf_trace trace = zipf_trace_create(300, 10000, 0.9, 3);
+    const char *path = path_of("b.oracleGeneral");
+    struct lab_outcome *whole;
+    struct lab_outcome *late;
+
+    (void)state;
+    oracle_write(path, &trace);
+    study.interval = 2500;
+    assert_int_equal(lab_study_run(&study, path, stderr, &whole), STATUS_OK);
+    study.warmup = 5000;
+    assert_int_equal(lab_study_run(&study, path, stderr, &late), STATUS_OK);
+    for (uint32_t i = 0; i < whole->cells_count; i++) {
+        const struct lab_counts *counts = &whole->results[i].counts;
+        const struct lab_interval *parts = whole->series[i].intervals;
+        uint64_t misses = 0;
+        uint128 miss_bytes = 0;
+
+        assert_int_equal(whole->series[i].count, 4);
+        for (uint32_t j = 0; j < 4; j++) {
+            assert_int_equal(parts[j].requests, 2500);
+            misses += parts[j].misses;
+            miss_bytes += parts[j].miss_bytes;
+        }
+        assert_int_equal(misses, lab_misses(counts));
+        assert_true(miss_bytes == counts->miss_bytes);
+        assert_int_equal(late->results[i].counts.requests, 5000);
+        assert_int_equal(lab_misses(&late->results[i].counts), parts[2].misses + parts[3].misses);
+        assert_int_equal(late->series[i].intervals[0].misses, parts[0].misses);
+    }
+    lab_outcome_free(late);
+    study.warmup = 10001; /* longer than the trace: nothing is counted */
+    assert_int_equal(lab_study_run(&study, path, stderr, &late), STATUS_OK);
+    assert_int_equal(late->results[0].counts.requests, 0);
+    lab_outcome_free(late);
+    lab_outcome_free(whole);
+    unlink(path);
+    zipf_trace_free(&trace);
+}
+
+static void places_are_by_misses_bytes_and_seconds_within_a_size(void **state)
+{
+    struct lab_study study = study_of("fifo,lru,lru", "100obj,20obj");
+    struct zipf_trace trace = zipf_trace_create(300, 10000, 0.9, 3);
+    const char *path = path_of("c.oracleGeneral");
+    struct lab_outcome *outcome;
+
+    (void)state;
+    oracle_write(path, &trace);
+    assert_int_equal(lab_study_run(&study, path, stderr, &outcome), STATUS_OK);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(outcome->ranks[i].misses, i < 2 ? 3 : 1); /* equal ones share a place */
+        assert_int_equal(outcome->ranks[i].miss_bytes, i < 2 ? 3 : 1);
+        assert_int_equal(outcome->ranks[i].load, i < 2 ? 3 : 1);
+    }
+    lab_outcome_free(outcome);
+    unlink(path);
+    zipf_trace_free(&trace);
+}
+
+/* notes: what the field's own tools get wrong in silence. */
+static void traces_that_are_odd_are_counted_and_those_that_are_broken_refused(void **state)
+{
+    struct lab_study study = study_of("lru,gdsf", "10B,50%,1obj,100%obj");
+    const char *path = path_of("d");
+    char *lines;
+
+    (void)state;
+    what_is_said(&study, "/nowhere/at/all", "csv", STATUS_IO, "/nowhere/at/all");
+    text_write(path, "");
+    what_is_said(&study, path, "csv", STATUS_CORRUPT, "empty");
+    text_write(path, "12345678901234567890123456789012345678901234567");
+    what_is_said(&study, path, "oracleGeneral", STATUS_CORRUPT, "record 1 at byte 24");
+    text_write(path, "id,size,time\n7,3,0\n8,-5,1\n");
+    what_is_said(&study, path, "csv", STATUS_CORRUPT, "");
+    text_write(path, "id,size,time\n7,3,0\n8,18446744073709551615,1\n");
+    what_is_said(&study, path, "csv", STATUS_CORRUPT, "");
+    what_is_said(&study, "/dev/null", "csv", STATUS_INVALID, "can be read once only");
+    /* One request; one object; a size of nothing, times that go back, sizes that change. */
+    study.format = "csv";
+    text_write(path, "id,size,time\n7,3,0\n");
+    lines = lines_of(&study, path);
+    assert_non_null(strstr(lines, "\"requests\": 1, \"miss_ratio\": 1.0,"));
+    free(lines);
+    text_write(path, "id,size,time\n7,3,5\n7,3,4\n7,4,3\n7,4,2\n8,0,9\n8,0,1\n7,4,0\n");
+    lines = lines_of(&study, path);
+    assert_non_null(strstr(lines, "\"size\": \"10B\", \"capacity\": 10, \"unit\": \"bytes\", \"requests\": 7, \"miss_ratio\": 0.428571428571"));
+    assert_non_null(strstr(lines, "\"size\": \"50%\", \"capacity\": 2, \"unit\": \"bytes\", \"requests\": 7, \"miss_ratio\": 0.857142857143"));
+    assert_non_null(strstr(lines, "\"size\": \"100%obj\", \"capacity\": 2, \"unit\": \"objects\", \"requests\": 7, \"miss_ratio\": 0.285714285714"));
+    assert_non_null(strstr(lines, "\"misses_changed\": 1"));
+    free(lines);
+    unlink(path);
+}
+
+static void what_is_stopped_ends_with_all_its_processes(void **state)
+{
+    struct lab_study study = study_of("lru,fifo,lfu", "10obj,20obj");
+    struct zipf_trace trace = zipf_trace_create(100, 1000, 0.9, 3);
+    const char *path = path_of("e.oracleGeneral");
+    struct lab_outcome *outcome = NULL;
+
+    (void)state;
+    oracle_write(path, &trace);
+    study.jobs = 4;
+    stop = 1;
+    assert_int_equal(lab_study_run(&study, path, stderr, &outcome), STATUS_END);
+    stop = 0;
+    assert_null(outcome);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* there are no children */
+    unlink(path);
+    zipf_trace_free(&trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_equal_for_any_number_of_processes),
+        cmocka_unit_test(counts_begin_after_the_warm_up_and_add_up),
+        cmocka_unit_test(places_are_by_misses_bytes_and_seconds_within_a_size),
+        cmocka_unit_test(traces_that_are_odd_are_counted_and_those_that_are_broken_refused),
+        cmocka_unit_test(what_is_stopped_ends_with_all_its_processes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
