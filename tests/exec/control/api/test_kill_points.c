@@ -275,9 +275,8 @@ static void talk(struct client *client, bool (*ask)(struct client *client))
     X(crashed, "job WHERE state = 'failed' AND reason = 'crashed'")                                                                     \
     X(results, "model WHERE step IS NULL AND state = 'live'")                                                                           \
     X(jobs_with_results, "(SELECT DISTINCT job FROM model WHERE step IS NULL) AS with_results")                                        \
-    X(alive, "worker WHERE kind <> 'server' AND ended_at_ms IS NULL")                                                                   \
     /* Attempts follow each other, so that what a job used is less than from their beginnings to their ends; clocks have milliseconds. */ \
-    X(overcharged, "job WHERE gpu_ms > 2 * attempt + (SELECT SUM(ended_at_ms - started_at_ms) FROM worker WHERE subject = job.id AND kind = 'trainer')") \
+    X(overcharged, "job WHERE gpu_ms > 2 * attempt + (SELECT SUM(COALESCE(ended_at_ms, 1 << 60) - started_at_ms) FROM worker WHERE subject = job.id AND kind = 'trainer')") \
     X(uncharged, "job WHERE gpu_ms <= 0")                                                                                               \
     X(overlapping, "worker a JOIN worker b ON a.subject = b.subject AND a.started_at_ms < b.started_at_ms AND a.ended_at_ms > b.started_at_ms") \
     X(writing, "object WHERE state = 'writing'")                                                                                        \
@@ -289,16 +288,27 @@ static struct rows {
 #define X(name, sql) int64_t name;
     COUNTS(X)
 #undef X
+    int64_t alive;
     int64_t requests[CLIENTS], tokens[CLIENTS], prompts[CLIENTS], halves[CLIENTS];
 } rows;
 
-static int64_t count_of(struct metadata *metadata, const char *sql, const char *tenant)
+static int64_t started_at_ms; /* the platform, the last time */
+
+static void start(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    started_at_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / NS_PER_MS;
+    rig_start(&rig);
+}
+
+static int64_t count_of(struct metadata *metadata, const char *sql, const struct value *values, uint32_t values_count)
 {
     struct refusal refusal = {{0}};
     int64_t number = -1;
 
-    if ((tenant != NULL ? sql_number(metadata, sql, VALUES(AS_TEXT(tenant)), &number, &refusal)
-                        : sql_number(metadata, sql, NO_VALUES, &number, &refusal)) != STATUS_OK)
+    if (sql_number(metadata, sql, values, values_count, &number, &refusal) != STATUS_OK)
         printf("%s: %s\n", sql, refusal.text);
     return number;
 }
@@ -312,18 +322,20 @@ static int64_t prompt_tokens(const struct client *client)
 static void count_rows(const struct rig *of, struct metadata *metadata)
 {
     (void)of;
-#define X(name, sql) rows.name = count_of(metadata, "SELECT COUNT(*) FROM " sql, NULL);
+#define X(name, sql) rows.name = count_of(metadata, "SELECT COUNT(*) FROM " sql, NO_VALUES);
     COUNTS(X)
 #undef X
+    /* Of one that ended just before the platform, the next start tells. */
+    rows.alive = count_of(metadata, "SELECT COUNT(*) FROM worker WHERE kind <> 'server' AND ended_at_ms IS NULL AND started_at_ms < $1",
+                          VALUES(AS_INT(started_at_ms)));
     for (uint32_t i = 0; i < CLIENTS; i++) {
-        char halves[256];
+        const char *org = clients[i].org;
 
-        rows.requests[i] = count_of(metadata, "SELECT COUNT(*) FROM usage WHERE tenant = $1", clients[i].org);
-        rows.tokens[i] = count_of(metadata, "SELECT COALESCE(SUM(tokens_out), 0) FROM usage WHERE tenant = $1", clients[i].org);
-        rows.prompts[i] = count_of(metadata, "SELECT COALESCE(SUM(tokens_in), 0) FROM usage WHERE tenant = $1", clients[i].org);
-        snprintf(halves, sizeof(halves), "SELECT COUNT(*) FROM usage WHERE tenant = $1 AND tokens_in <> %lld AND tokens_in + tokens_out > 0",
-                 (long long)prompt_tokens(&clients[i]));
-        rows.halves[i] = count_of(metadata, halves, clients[i].org);
+        rows.requests[i] = count_of(metadata, "SELECT COUNT(*) FROM usage WHERE tenant = $1", VALUES(AS_TEXT(org)));
+        rows.tokens[i] = count_of(metadata, "SELECT COALESCE(SUM(tokens_out), 0) FROM usage WHERE tenant = $1", VALUES(AS_TEXT(org)));
+        rows.prompts[i] = count_of(metadata, "SELECT COALESCE(SUM(tokens_in), 0) FROM usage WHERE tenant = $1", VALUES(AS_TEXT(org)));
+        rows.halves[i] = count_of(metadata, "SELECT COUNT(*) FROM usage WHERE tenant = $1 AND tokens_in <> $2 AND tokens_in + tokens_out > 0",
+                                  VALUES(AS_TEXT(org), AS_INT(prompt_tokens(&clients[i]))));
     }
 }
 
@@ -388,7 +400,7 @@ static int begin(void **context)
     memcpy(rig.more, (const char *[]){"--base", base, "--gate", "off"}, 4 * sizeof(*rig.more));
     process = process_begin((const char *[]){berth_exec(), "model", "create-tiny", "--out", base + strlen("tiny="), "--steps", "2", NULL});
     assert_int_equal(process_end(&process), 0);
-    rig_start(&rig);
+    start();
     begin_client(&clients[0], rig.key, rig.acme, "zz");
     begin_client(&clients[1], rig.other_key, rig.other, "yy");
     assert_string_not_equal(clients[0].expected, clients[1].expected);
@@ -425,7 +437,7 @@ static void after_a_kill_at_this_point_nothing_is_lost(void **context)
 
     if (comes_early(point))
         rig_kill_there(point);
-    rig_start(&rig);
+    start();
     if (!comes_early(point))
         rig_kill_there(point);
     create(&clients[0], job);
@@ -546,7 +558,7 @@ static void killed_at_random_nothing_is_lost(void **context)
     seed = getenv("BERTH_TEST_SEED") != NULL ? strtoull(getenv("BERTH_TEST_SEED"), NULL, 10) : (uint64_t)time(NULL);
     printf("seed %llu\n", (unsigned long long)seed);
     rig_kill_at(0);
-    rig_start(&rig);
+    start();
     killer = killer_begin();
     while (time(NULL) < until) {
         talk_at_once();
@@ -557,7 +569,7 @@ static void killed_at_random_nothing_is_lost(void **context)
         if (time(NULL) >= again) { /* the keeper, with which all ends */
             killer_end(killer);
             rig_reap(&rig);
-            rig_start(&rig);
+            start();
             killer = killer_begin();
             again = time(NULL) + 20;
         }
@@ -584,7 +596,7 @@ static void killed_at_random_nothing_is_lost(void **context)
 static void nothing_is_left_of_what_went(void **context)
 {
     (void)context;
-    rig_start(&rig);
+    start();
     assert_int_equal(rig_stop(&rig), 0);
     check_rows(getenv("BERTH_TEST_KILLED_S") != NULL);
     assert_int_equal(rows.doomed, 0);
