@@ -108,8 +108,6 @@ static enum fault write_adapter(struct task *task, struct adoption *adoption, st
     enum status status = peft_write_bytes(&write, "adapter_config.json", &data, &bytes, refusal);
 
     adoption->written = data;
-    if (status == STATUS_INVALID)
-        return FAULT_ADAPTER;
     if (status == STATUS_OK)
         status = seal_whole(task, adoption->result, "adapter", data, (int64_t)bytes, ret_written, refusal);
     return status == STATUS_OK ? FAULT_NONE : status == STATUS_FULL ? FAULT_MEMORY : FAULT_OUTPUT;

@@ -68,9 +68,9 @@ enum status peft_infer_dims(const char *directory, struct dims *ret_dims, struct
 /* The scale as peft_open reckons it. */
 double peft_scale(double alpha, int32_t rank, bool rslora);
 
-/* Writes both files into a folder that exists, each under a temporary name first. All pairs that are adapted must have
- * the source's rank and the scale of alpha (STATUS_INVALID otherwise: PEFT's plain fields cannot say more), and each
- * module must be adapted in all layers. a_dtype and b_dtype are written as they are. `base`: base_model_name_or_path.
+/* Writes both files into a folder that exists, each under a temporary name first. Plain fields where they say it all: pairs that
+ * have another rank or scale than the source's rank and `alpha` say have theirs in rank_pattern and alpha_pattern, by path, and where a module is not
+ * adapted in all layers target_modules are paths. a_dtype and b_dtype are written as they are. `base`: base_model_name_or_path.
  */
 struct peft_write {
     const struct lora_source *source;

@@ -12,37 +12,64 @@ static const char *const module_names[] = {
 #undef X
 };
 
-/* Whether r and lora_alpha say all of it. */
-static bool is_plain(const struct peft_write *write)
+/* Whether the modules' names say all of it: each that is adapted is in all layers. */
+static bool is_everywhere(const struct lora_source *source)
 {
-    float scale = (float)peft_scale(write->alpha, write->source->rank, write->rslora);
+    for (int32_t layer = 0; layer < source->layers; layer++)
+        for (enum lora_module module = 0; module < LORA_MODULE_COUNT; module++)
+            if ((source->modules >> module & 1) != 0 && lora_source_pair(source, layer, module)->a == NULL)
+                return false;
+    return true;
+}
+
+static json_t *make_targets(const struct lora_source *source)
+{
+    const bool by_name = is_everywhere(source);
+    json_t *targets = json_array();
+    char path[TENSOR_NAME_MAX];
+
+    for (int module = 0; by_name && module < LORA_MODULE_COUNT; module++)
+        if (source->modules >> module & 1)
+            json_array_append_new(targets, json_string(module_names[module]));
+    for (int32_t layer = 0; !by_name && layer < source->layers; layer++)
+        for (enum lora_module module = 0; module < LORA_MODULE_COUNT; module++)
+            if (lora_source_pair(source, layer, module)->a != NULL)
+                json_array_append_new(targets, json_string(model_linear_name(layer, module, "", path)));
+    return targets;
+}
+
+/* What `r` and `lora_alpha` do not say of a pair, by its path. An alpha is what gives the pair's scale to the bit. */
+static void add_patterns(const struct peft_write *write, json_t *ranks, json_t *alphas)
+{
+    char path[TENSOR_NAME_MAX];
 
     for (int32_t layer = 0; layer < write->source->layers; layer++)
         for (enum lora_module module = 0; module < LORA_MODULE_COUNT; module++) {
             const struct lora_pair *pair = lora_source_pair(write->source, layer, module);
 
-            if ((write->source->modules >> module & 1) == 0)
+            if (pair->a == NULL)
                 continue;
-            if (pair->a == NULL || pair->rank != write->source->rank || float_bits(pair->scale) != float_bits(scale))
-                return false;
+            model_linear_name(layer, module, "", path);
+            if (pair->rank != write->source->rank)
+                json_object_set_new(ranks, path, json_integer(pair->rank));
+            if (float_bits((float)peft_scale(write->alpha, pair->rank, write->rslora)) != float_bits(pair->scale))
+                json_object_set_new(alphas, path, json_real((double)pair->scale / peft_scale(1, pair->rank, write->rslora)));
         }
-    return write->source->modules != 0;
 }
 
 static json_t *make_config(const struct peft_write *write)
 {
-    json_t *targets = json_array();
+    json_t *alphas = json_object();
+    json_t *ranks = json_object();
     json_t *config;
 
-    for (int module = 0; module < LORA_MODULE_COUNT; module++)
-        if (write->source->modules >> module & 1)
-            json_array_append_new(targets, json_string(module_names[module]));
+    add_patterns(write, ranks, alphas);
     config = json_pack(
-        "{s:{}, s:n, s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:f, s:n, s:s, s:i, s:{}, s:n, s:o, s:s, s:b, s:b}",
-        "alpha_pattern", "auto_mapping", "base_model_name_or_path", write->base, "bias", "none", "fan_in_fan_out", 0,
+        "{s:o, s:n, s:s, s:s, s:b, s:b, s:b, s:n, s:n, s:n, s:f, s:n, s:s, s:i, s:o, s:n, s:o, s:s, s:b, s:b}",
+        "alpha_pattern", alphas, "auto_mapping", "base_model_name_or_path", write->base, "bias", "none", "fan_in_fan_out", 0,
         "inference_mode", 1, "init_lora_weights", 1, "layer_replication", "layers_pattern", "layers_to_transform",
-        "lora_dropout", 0.0, "modules_to_save", "peft_type", "LORA", "r", (int)write->source->rank, "rank_pattern",
-        "revision", "target_modules", targets, "task_type", "CAUSAL_LM", "use_dora", 0, "use_rslora",
+        "lora_dropout", 0.0, "modules_to_save", "peft_type", "LORA", "r", (int)write->source->rank, "rank_pattern", ranks,
+        "revision", "target_modules", make_targets(write->source), "task_type", "CAUSAL_LM", "use_dora", 0, "use_rslora",
         (int)write->rslora);
     check(config != NULL);
     /* PEFT's own type of it is a whole number, but for those who choose otherwise. */
@@ -105,13 +132,6 @@ static void named_free(struct named *list)
     free(list->name);
 }
 
-static enum status check_plain(const struct peft_write *write, const char *shown, struct refusal *refusal)
-{
-    check(write->source->layers == write->dims->layers);
-    return is_plain(write) ? STATUS_OK
-                           : refuse(refusal, STATUS_INVALID, "%s: an adapter of unequal ranks, scales or layers is not written", shown);
-}
-
 static char *config_text(const struct peft_write *write, size_t flags)
 {
     json_t *config = make_config(write);
@@ -127,10 +147,9 @@ enum status peft_write(const char *directory, const struct peft_write *write, st
     struct named list = {0};
     char path[4096];
     char *text;
-    enum status status = check_plain(write, directory, refusal);
+    enum status status;
 
-    if (status != STATUS_OK)
-        return status;
+    check(write->source->layers == write->dims->layers && write->source->modules != 0);
     snprintf(path, sizeof(path), "%.4000s/adapter_model.safetensors", directory);
     status = name_all(write, path, &list, refusal);
     if (status == STATUS_OK)
@@ -150,10 +169,9 @@ enum status peft_write_bytes(const struct peft_write *write, const char *shown, 
 {
     struct named list = {0};
     char *text;
-    enum status status = check_plain(write, shown, refusal);
+    enum status status;
 
-    if (status != STATUS_OK)
-        return status;
+    check(write->source->layers == write->dims->layers && write->source->modules != 0);
     text = config_text(write, JSON_COMPACT);
     status = name_all(write, shown, &list, refusal);
     if (status == STATUS_OK)
