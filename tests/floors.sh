@@ -11,7 +11,7 @@ allowed() {
     shared/base)    echo "shared/base" ;;
     shared/model)   echo "shared/base" ;;
     shared/journal) echo "shared/base" ;;
-    shared/policy)  echo "shared/base shared/model shared/cache/view.h shared/cache/ghost.h shared/fleet/view.h shared/fleet/event.h" ;;
+    shared/policy)  echo "shared/base shared/model shared/cache/view.h shared/cache/ghost.h shared/cache/sketch.h shared/fleet/view.h shared/fleet/event.h" ;;
     shared/cache)   echo "shared/base shared/model shared/journal shared/policy/policy.h" ;;
     shared/replica|shared/node|shared/fleet)
                     echo "shared/base shared/model shared/journal shared/cache shared/policy/policy.h" ;;

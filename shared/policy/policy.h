@@ -107,10 +107,10 @@ struct scale_policy {
     uint32_t (*want)(const struct scale_view *view);
 };
 
-#define EVICT_POLICIES(X) X(lru) X(fifo) X(lfu) X(sieve) X(gdsf) X(random) X(clock) X(slru)
+#define EVICT_POLICIES(X) X(lru) X(fifo) X(lfu) X(sieve) X(gdsf) X(random) X(clock) X(slru) X(wtinylfu)
 /* They know the future: bounds for simulations. None of them is an `evict:` of a scenario. */
 #define EVICT_BOUNDS(X) X(belady) X(belady_size)
-#define ADMIT_POLICIES(X) X(always)
+#define ADMIT_POLICIES(X) X(always) X(size_probability) X(bloom) X(tinylfu)
 #define QUEUE_POLICIES(X) X(fcfs) X(vtc)
 #define ROUTE_POLICIES(X) X(round_robin) X(random) X(least_loaded) X(power_of_two) X(sticky) X(bounded) X(affinity)
 

@@ -213,7 +213,8 @@ void host_compare(const struct host_twin *twin, const struct host_plan *plan)
     draw_course(&course);
     evict_view_begin(&host->view, course.memory, &setup);
     host->capacity = plan->capacity;
-    host->own = calloc(1, twin->own_bytes + 1);
+    host->own = aligned_alloc(64, (twin->own_bytes + 64) & ~(size_t)63);
+    memset(host->own, 0, twin->own_bytes);
     for (course.turn = 0; course.turn < plan->turns; course.turn++) {
         use(&course, host);
         disturb(&course, host);
