@@ -205,13 +205,10 @@ static void leave(struct lab_cell *cell, uint32_t slot, bool evicted, enum lab_m
     evict_entry_give_back(&cell->view, slot);
 }
 
-/* False: what is pinned leaves no room, and nothing has left. */
-static bool make_room(struct lab_cell *cell, uint64_t size)
+static void make_room(struct lab_cell *cell, uint64_t size)
 {
     struct evict_view *view = &cell->view;
 
-    if (size > view->capacity - cell->pinned)
-        return false;
     while (cell->used > view->capacity - size) {
         const uint32_t victim = view->policy->victim(view);
 
@@ -220,7 +217,6 @@ static bool make_room(struct lab_cell *cell, uint64_t size)
         leave(cell, victim, true, LAB_MISS_CAPACITY);
         cell->counts.evictions++;
     }
-    return true;
 }
 
 static bool admits(struct lab_cell *cell, uint64_t size)
@@ -228,8 +224,6 @@ static bool admits(struct lab_cell *cell, uint64_t size)
     const struct evict_entry *victim = NULL;
     uint32_t slot;
 
-    if (size > cell->view.capacity - cell->pinned)
-        return true; /* it's the pins that will say no */
     if (cell->used > cell->view.capacity - size) {
         slot = cell->view.policy->victim(&cell->view);
         check(slot < cell->view.entries_used);
@@ -238,19 +232,21 @@ static bool admits(struct lab_cell *cell, uint64_t size)
     return cell->admit->wants(&cell->admit_view, &cell->view.asked, victim);
 }
 
-/* Whether it may come in; otherwise why not is written down for its next miss. */
+/* Whether it may come in; otherwise why not is written down for its next miss. Nobody is told of what pins leave no room for, as the
+ * cache that serves doesn't either: it asks again later. */
 static bool comes_in(struct lab_cell *cell, uint32_t object, uint64_t size, uint64_t bytes, bool full)
 {
-    const bool wanted = evict_ask(&cell->view, name_of(object), size, bytes);
-
-    if (full && (!wanted || (cell->admit != NULL && !admits(cell, size))))
-        cell->slot_of[object] = ABSENT(LAB_MISS_REFUSED);
-    else if (!make_room(cell, size))
+    if (full && size > cell->view.capacity - cell->pinned) {
         cell->slot_of[object] = ABSENT(LAB_MISS_PINNED);
-    else
-        return true;
-    cell->view.asked.open = false;
-    return false;
+        return false;
+    }
+    if (!evict_ask(&cell->view, name_of(object), size, bytes) || (full && cell->admit != NULL && !admits(cell, size))) {
+        cell->slot_of[object] = ABSENT(LAB_MISS_REFUSED);
+        cell->view.asked.open = false;
+        return false;
+    }
+    make_room(cell, size);
+    return true;
 }
 
 static enum status miss(struct lab_cell *cell, uint32_t object, uint64_t bytes, bool full)
