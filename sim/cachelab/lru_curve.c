@@ -84,3 +84,8 @@ uint64_t lru_curve_misses_bytes(const struct lru_curve *curve, uint64_t capacity
         misses -= curve->at_bytes[i];
     return misses;
 }
+
+uint64_t lru_curve_memory_bytes(const struct lru_curve *curve)
+{
+    return sizeof(*curve) + curve->objects_max * sizeof(*curve->at);
+}

@@ -23,5 +23,7 @@ uint64_t lru_curve_changed(const struct lru_curve *curve);
 void lru_curve_misses(const struct lru_curve *curve, uint64_t *ret_misses, uint64_t count);
 /* Misses in a cache of so many bytes, or of the next smaller size that the curve has. */
 uint64_t lru_curve_misses_bytes(const struct lru_curve *curve, uint64_t capacity_bytes);
+/* What all of it takes. */
+uint64_t lru_curve_memory_bytes(const struct lru_curve *curve);
 
 #endif

@@ -200,3 +200,10 @@ enum status trace_stat_facts(struct trace_stat *stat, const struct trace_facts *
     *ret_facts = facts;
     return STATUS_OK;
 }
+
+uint64_t trace_stat_memory_bytes(const struct trace_stat *stat)
+{
+    return intern_bytes(stat->intern) + distance_memory_bytes(stat->distance) + lru_curve_memory_bytes(stat->curve) +
+           shards_memory_bytes(stat->shards) + stat->objects_max * sizeof(*stat->objects) +
+           (stat->facts.objects + 1) * (sizeof(*stat->counts) + sizeof(*stat->lru_misses) + sizeof(*stat->shards_ratios));
+}

@@ -66,5 +66,7 @@ void trace_stat_free(struct trace_stat *stat);
 enum status trace_stat_add(struct trace_stat *stat, const struct object_request *requests, uint32_t count);
 /* After the last request, once. The facts are the stat's and live as long. */
 enum status trace_stat_facts(struct trace_stat *stat, const struct trace_facts **ret_facts);
+/* What is kept by object, after trace_stat_facts(). */
+uint64_t trace_stat_memory_bytes(const struct trace_stat *stat);
 
 #endif

@@ -73,7 +73,7 @@ static void assert_exact(const struct zipf_trace *trace, const struct shards_con
 static void a_sample_of_everything_is_exact(void **state)
 {
     (void)state;
-    struct zipf_trace trace = zipf_trace_create(3000, 50000, 0.9, test_seed(1));
+    struct zipf_trace trace = zipf_trace_create(3000, 50000, 0.9, test_seed(1), true);
 
     assert_exact(&trace, &(struct shards_config){.rate = 1, .seed = 1});
     assert_exact(&trace, &(struct shards_config){.rate = 1, .seed = 1, .objects_max = 3000});
@@ -133,7 +133,7 @@ static void a_sample_of_fixed_size_follows_the_paper_step_by_step(void **state)
     enum { OBJECTS = 4000, MOST = 150 };
     static struct twin twin;
     const uint64_t seed = test_seed(2);
-    struct zipf_trace trace = zipf_trace_create(OBJECTS, 60000, 0.7, seed);
+    struct zipf_trace trace = zipf_trace_create(OBJECTS, 60000, 0.7, seed, true);
     struct shards *shards = shards_of(&trace, &(struct shards_config){.rate = 1, .seed = seed, .objects_max = MOST});
     static double ratios[OBJECTS];
     double wanted_requests;
@@ -184,7 +184,7 @@ static double mean_error(const struct zipf_trace *trace, const struct shards_con
 static void a_sample_errs_little_and_less_the_larger_it_is(void **state)
 {
     (void)state;
-    struct zipf_trace trace = zipf_trace_create(50000, 400000, 1, test_seed(3));
+    struct zipf_trace trace = zipf_trace_create(50000, 400000, 1, test_seed(3), true);
     double errors[3] = {0};
     double of_fixed_size = 0;
 

@@ -116,7 +116,7 @@ static void a_zipf_trace_has_its_exponent_and_ches_miss_ratios(void **state)
 {
     (void)state;
     enum { REQUESTS = 1000000 };
-    struct zipf_trace trace = zipf_trace_create(2000, REQUESTS, 0.9, test_seed(6));
+    struct zipf_trace trace = zipf_trace_create(2000, REQUESTS, 0.9, test_seed(6), true);
     struct object_request *requests = calloc(REQUESTS, sizeof(*requests));
     const struct trace_facts *facts;
     struct trace_stat *stat;

@@ -78,7 +78,7 @@ static void the_fit_finds_the_exponent_and_its_error(void **state)
 static void a_trace_of_the_references_law_has_its_exponent(void **state)
 {
     (void)state;
-    struct zipf_trace trace = zipf_trace_create(50000, 500000, 1, test_seed(42));
+    struct zipf_trace trace = zipf_trace_create(50000, 500000, 1, test_seed(42), true);
     struct zipf_fit fit;
     uint64_t objects;
     uint64_t *counts = counts_of(&trace, &objects);
