@@ -448,6 +448,8 @@ static void after_a_kill_at_this_point_nothing_is_lost(void **context)
     talk(&clients[1], chat);
     talk(&clients[1], stream);
     await_job(&clients[0], job);
+    for (uint32_t waited_ms = 0; !rig_is_killed() && waited_ms < WAIT_MS; waited_ms += 20)
+        usleep(20000); /* usage is committed some time after its answer */
     if (!rig_was_killed())
         fail_msg("nothing comes to the point \"%s\"", point->name);
     for (uint32_t i = 0; i < CLIENTS; i++)
