@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/ids.h"
+#include "cachelab/pages.h"
 
 #define ENTRIES_MIN 64u
 #define OBJECTS_MIN 1024u
@@ -39,13 +40,6 @@ struct lab_cell {
 
 /* --- memory --- */
 
-static void *lines_alloc(size_t bytes)
-{
-    void *memory = NULL;
-
-    return posix_memalign(&memory, 64, bytes > 0 ? bytes : 1) == 0 ? memory : NULL;
-}
-
 static bool is_full(const struct evict_view *view)
 {
     return view->entries_free == NONE_INDEX && view->entries_used == view->entries_max;
@@ -61,7 +55,7 @@ static enum status admit_grow(struct lab_cell *cell, uint32_t entries_max)
     if (admit == NULL)
         return STATUS_OK;
     if (admit->state_bytes != NULL) {
-        void *state = lines_alloc(admit->state_bytes(entries_max));
+        void *state = pages_alloc(admit->state_bytes(entries_max));
 
         if (state == NULL)
             return STATUS_FULL;
@@ -82,7 +76,7 @@ static enum status entries_grow(struct lab_cell *cell)
 {
     const uint64_t most = cell->by_bytes ? NONE_INDEX - LAB_MISS_COUNT : cell->view.capacity;
     const uint32_t entries_max = (uint32_t)min_u64(2 * (uint64_t)cell->view.entries_max, most);
-    void *memory = lines_alloc(evict_view_bytes(cell->view.policy, entries_max));
+    void *memory = pages_alloc(evict_view_bytes(cell->view.policy, entries_max));
 
     if (memory == NULL || entries_max == cell->view.entries_max) {
         free(memory);
@@ -96,12 +90,15 @@ static enum status entries_grow(struct lab_cell *cell)
 
 static enum status numbers_grow(uint32_t **numbers, uint32_t from, uint32_t to, uint32_t fill)
 {
-    uint32_t *larger = realloc(*numbers, to * sizeof(*larger));
+    uint32_t *larger = pages_alloc(to * sizeof(*larger));
 
     if (larger == NULL)
         return STATUS_FULL;
+    if (from > 0)
+        memcpy(larger, *numbers, from * sizeof(*larger));
     for (uint32_t i = from; i < to; i++)
         larger[i] = fill;
+    free(*numbers);
     *numbers = larger;
     return STATUS_OK;
 }
@@ -142,7 +139,7 @@ static enum status admit_begin(struct lab_cell *cell, const struct lab_cell_setu
 
 enum status lab_cell_create(const struct lab_cell_setup *setup, struct lab_cell **ret_cell)
 {
-    struct lab_cell *cell = lines_alloc(sizeof(*cell));
+    struct lab_cell *cell = pages_alloc(sizeof(*cell));
     struct evict_setup begin = {
         .policy = setup->policy->evict, .parameters = setup->policy->parameters, .capacity = setup->size->capacity,
         .cost_fixed_ns = setup->cost_fixed_ns, .cost_ns_per_mib = setup->cost_ns_per_mib, .salt = setup->seed};
@@ -151,7 +148,7 @@ enum status lab_cell_create(const struct lab_cell_setup *setup, struct lab_cell 
         return STATUS_FULL;
     *cell = (struct lab_cell){.by_bytes = setup->size->unit == LAB_BYTES, .in_flight = setup->in_flight};
     begin.entries_max = cell->by_bytes ? ENTRIES_MIN : (uint32_t)max_u64(1, min_u64(ENTRIES_MIN, begin.capacity));
-    cell->memory = lines_alloc(evict_view_bytes(begin.policy, begin.entries_max));
+    cell->memory = pages_alloc(evict_view_bytes(begin.policy, begin.entries_max));
     cell->flight = setup->in_flight > 0 ? malloc(setup->in_flight * sizeof(*cell->flight)) : NULL;
     if (cell->memory == NULL || (setup->in_flight > 0 && cell->flight == NULL)) {
         lab_cell_free(cell);
@@ -249,7 +246,7 @@ static bool comes_in(struct lab_cell *cell, uint32_t object, uint64_t size, uint
     return true;
 }
 
-static enum status miss(struct lab_cell *cell, uint32_t object, uint64_t bytes, bool full)
+static inline enum status miss(struct lab_cell *cell, uint32_t object, uint64_t bytes, bool full)
 {
     struct evict_view *view = &cell->view;
     const uint64_t size = cell->by_bytes ? bytes : 1;
@@ -313,33 +310,61 @@ static void unpin_oldest(struct lab_cell *cell)
 
 /* --- many requests --- */
 
-static inline enum status decide(struct lab_cell *cell, const struct lab_block *block, uint32_t at, bool full)
+/* Absent, or there in another size. Out of the loop's way, which is a handful of instructions for a hit. */
+static inline enum status not_hit(struct lab_cell *cell, uint32_t object, uint64_t bytes, bool full)
+{
+    const uint32_t slot = cell->slot_of[object];
+
+    if (slot < ABSENT_MIN) {
+        leave(cell, slot, false, LAB_MISS_CAPACITY);
+        cell->counts.changed += bytes <= cell->view.capacity;
+    }
+    return miss(cell, object, bytes, full);
+}
+
+__attribute__((noinline)) static enum status not_hit_plain(struct lab_cell *cell, uint32_t object, uint64_t bytes)
+{
+    return not_hit(cell, object, bytes, false);
+}
+
+__attribute__((noinline)) static enum status not_hit_full(struct lab_cell *cell, uint32_t object, uint64_t bytes)
+{
+    return not_hit(cell, object, bytes, true);
+}
+
+static void decide_begin(struct lab_cell *cell, const struct lab_block *block, uint32_t at)
+{
+    struct evict_view *view = &cell->view;
+
+    if (cell->in_flight > 0)
+        unpin_oldest(cell);
+    if (view->policy->offline) {
+        view->now = block->first + at + 1;
+        view->next_use = block->next[at] == NONE_USE ? NONE_USE : block->next[at] + 1;
+    }
+    if (cell->admit != NULL && cell->admit->use != NULL)
+        cell->admit->use(&cell->admit_view, name_of(block->objects[at]), cell->by_bytes ? block->sizes_bytes[at] : 1);
+}
+
+__attribute__((always_inline)) static inline enum status decide(struct lab_cell *cell, const struct lab_block *block, uint32_t at,
+                                                                bool full)
 {
     struct evict_view *view = &cell->view;
     const uint32_t object = block->objects[at];
     const uint64_t bytes = block->sizes_bytes[at];
-    const uint32_t slot = cell->slot_of[object];
     enum status status = STATUS_OK;
+    uint32_t slot;
 
-    if (full && cell->in_flight > 0)
-        unpin_oldest(cell);
-    if (full && view->policy->offline) {
-        view->now = block->first + at + 1;
-        view->next_use = block->next[at] == NONE_USE ? NONE_USE : block->next[at] + 1;
-    }
-    if (full && cell->admit != NULL && cell->admit->use != NULL)
-        cell->admit->use(&cell->admit_view, name_of(object), cell->by_bytes ? bytes : 1);
+    if (full)
+        decide_begin(cell, block, at);
+    slot = cell->slot_of[object];
     if (slot < ABSENT_MIN && (!cell->by_bytes || view->entries[slot].bytes == bytes)) {
         view->entries[slot].hits++;
         if (!full || !view->policy->offline)
             view->now++;
         view->policy->touch(view, slot);
     } else {
-        if (slot < ABSENT_MIN) {
-            leave(cell, slot, false, LAB_MISS_CAPACITY);
-            cell->counts.changed += bytes <= view->capacity;
-        }
-        status = miss(cell, object, bytes, full);
+        status = full ? not_hit_full(cell, object, bytes) : not_hit_plain(cell, object, bytes);
     }
     if (full && cell->in_flight > 0)
         pin(cell, object);

@@ -4,7 +4,7 @@
 
 #include "cachelab/lab.h"
 
-#define LAB_BLOCK_MAX 1024
+#define LAB_BLOCK_MAX 2048
 
 /* Requests in their order, with everything that cells share about them. */
 struct lab_block {

@@ -1,5 +1,5 @@
 /* Object ids as dense numbers: the first id met is 0, the next new one 1, and so on, so that everything kept by object is
- * an array. Exact (ids are compared, not their hashes) and growing: 24 to 48 bytes an object. */
+ * an array. Exact (ids are compared, not their hashes) and growing: 32 to 64 bytes an object. */
 #ifndef CACHELAB_INTERN_H
 #define CACHELAB_INTERN_H
 
