@@ -124,7 +124,7 @@ static void what_is_said(const struct lab_study *study, const char *path, const 
 static void lines_are_equal_for_any_number_of_processes(void **state)
 {
     struct lab_study study = study_of("fifo,lru,sieve,gdsf", "1%,10%,40obj,5%obj,1GiB");
-    struct zipf_trace trace = zipf_trace_create(500, 20000, 1.0, 7);
+    struct zipf_trace trace = zipf_trace_create(500, 20000, 1.0, 7, true);
     char *path = strdup(path_of("a.oracleGeneral"));
     char *lines[4];
 
@@ -150,7 +150,7 @@ static void lines_are_equal_for_any_number_of_processes(void **state)
 static void counts_begin_after_the_warm_up_and_add_up(void **state)
 {
     struct lab_study study = study_of("lru,sieve", "3%,50obj");
-    struct zipf_trace trace = zipf_trace_create(300, 10000, 0.9, 3);
+    struct zipf_trace trace = zipf_trace_create(300, 10000, 0.9, 3, true);
     const char *path = path_of("b.oracleGeneral");
     struct lab_outcome *whole;
     struct lab_outcome *late;
@@ -192,7 +192,7 @@ static void counts_begin_after_the_warm_up_and_add_up(void **state)
 static void places_are_by_misses_bytes_and_seconds_within_a_size(void **state)
 {
     struct lab_study study = study_of("fifo,lru,lru", "100obj,20obj");
-    struct zipf_trace trace = zipf_trace_create(300, 10000, 0.9, 3);
+    struct zipf_trace trace = zipf_trace_create(300, 10000, 0.9, 3, true);
     const char *path = path_of("c.oracleGeneral");
     struct lab_outcome *outcome;
 
@@ -246,7 +246,7 @@ static void traces_that_are_odd_are_counted_and_those_that_are_broken_refused(vo
 static void what_is_stopped_ends_with_all_its_processes(void **state)
 {
     struct lab_study study = study_of("lru,fifo,lfu", "10obj,20obj");
-    struct zipf_trace trace = zipf_trace_create(100, 1000, 0.9, 3);
+    struct zipf_trace trace = zipf_trace_create(100, 1000, 0.9, 3, true);
     const char *path = path_of("e.oracleGeneral");
     struct lab_outcome *outcome = NULL;
 
