@@ -71,7 +71,8 @@ static void print_help(FILE *output)
     const char *about;
 
     fprintf(output, "usage: berth-sim trace info FILE [options]\n"
-                    "       berth-sim trace stat TRACE   requests for objects: popularity, reuse, LRU's curve; has its own --help\n\n"
+                    "       berth-sim trace stat TRACE       requests for objects: popularity, reuse, LRU's curve; has its own --help\n"
+                    "       berth-sim trace convert IN OUT   requests for objects, in another format; has its own --help\n\n"
                     "Reads a trace of requests or of jobs, plain, gzip or zstd, and tells its rate, burstiness, lengths,\n"
                     "popularity, sizes.\n"
                     "A bad line stops it with file, line and column.\n\noptions:\n");
@@ -251,7 +252,7 @@ static bool read_arguments(int argc, char **argv, struct arguments *arguments, F
             return true;
     }
     if (verb == NULL || strcmp(verb, "info") != 0)
-        fprintf(errors, "berth-sim trace: say what to do: berth-sim trace info FILE, or stat; see berth-sim trace --help\n");
+        fprintf(errors, "berth-sim trace: say what to do: berth-sim trace info FILE, stat or convert; see berth-sim trace --help\n");
     else if (arguments->path == NULL)
         fprintf(errors, "berth-sim trace info: name a file; see berth-sim trace --help\n");
     return verb != NULL && strcmp(verb, "info") == 0 && arguments->path != NULL;

@@ -11,6 +11,7 @@
 /* Arguments from the verb on; of info, from the one before. Exit codes. */
 int trace_info_command(int argc, char **argv, FILE *output, FILE *errors);
 int trace_stat_command(int argc, char **argv, FILE *output, FILE *errors);
+int trace_convert_command(int argc, char **argv, FILE *output, FILE *errors);
 
 void trace_print_duration(FILE *output, int64_t duration_ns);
 void trace_print_names(FILE *output, const char *name, const struct survey_names *names);

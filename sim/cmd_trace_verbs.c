@@ -7,6 +7,7 @@ static const struct {
     int (*run)(int argc, char **argv, FILE *output, FILE *errors); /* argv[0] is the name */
 } verbs[] = {
     {"stat", trace_stat_command},
+    {"convert", trace_convert_command},
 };
 
 /* argv[0] is the verb before. Exit code: 0 good, 1 bad input, 2 usage. */

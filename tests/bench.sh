@@ -5,7 +5,7 @@ set -u
 build=$1
 only=${2:-}
 sim=$build/bin/berth-sim
-names="metadata event_queue router cache_acquire lru_distance shards trace_stat replica_step fleet_step fleet_decide \
+names="metadata event_queue router cache_acquire object_trace lru_distance shards trace_stat replica_step fleet_step fleet_decide \
 decode_b1 prefill_512 mixed mixed_prefill train validate seal wire http control tunes ttft_cold_over_warm adapter_load_ms \
 sim_day sim_hour sim_day_single_step sim_day_hdf5 azure_conv million sim_jobs_year sim_jobs_year_hdf5"
 

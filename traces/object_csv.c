@@ -296,7 +296,7 @@ static bool csv_recognise(const struct object_trace *trace)
     struct line line = {.text = head};
     uint32_t count;
 
-    if (trace->columns.id[0] != 0)
+    if (object_columns_named(&trace->columns))
         return true;
     if (end == NULL || (size_t)(end - trace->chunk) - trace->start >= sizeof(head))
         return false;
@@ -310,6 +310,7 @@ static bool csv_recognise(const struct object_trace *trace)
 const struct object_format object_format_csv = {
     .name = "csv",
     .about = "columns of ids, sizes and times: named, or called as usual in the header",
+    .has_columns = true,
     .recognise = csv_recognise,
     .file_part = ".csv",
     .start = csv_start,

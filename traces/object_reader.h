@@ -16,6 +16,7 @@ struct object_format {
     bool has_next;
     bool has_size;
     bool has_time;
+    bool has_columns;      /* that may be named */
     const char *file_part; /* of names of such files, in small letters; NULL: the name tells nothing */
     bool (*recognise)(const struct object_trace *trace); /* by the bytes in the chunk; NULL: they tell nothing */
     /* At the first byte, after opening and after each rewind; NULL: nothing to prepare. */
@@ -86,6 +87,13 @@ static inline void object_used(struct object_trace *trace, size_t bytes)
 {
     trace->start += bytes;
     trace->chunk_at += bytes;
+}
+
+/* Whether any is, or the separator. */
+static inline bool object_columns_named(const struct object_columns *columns)
+{
+    return columns->id[0] != 0 || columns->size[0] != 0 || columns->time[0] != 0 || columns->separator != 0 ||
+           columns->adapter[0] != 0;
 }
 
 /* A message about the file; sets trace->end. Returns `status`. */

@@ -74,6 +74,7 @@ const struct object_format object_format_requests = {
     .name = "requests",
     .about = "requests to models: their adapters are the objects, the base is none",
     .has_time = true,
+    .has_columns = true,
     .recognise = requests_recognise,
     .start = requests_start,
     .fill = requests_fill,

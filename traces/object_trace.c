@@ -152,6 +152,9 @@ static enum status begin(struct object_trace *trace, const char *format, const c
         status = object_say(trace, STATUS_CORRUPT, "the file is empty; a trace has at least one request");
     if (status == STATUS_OK)
         status = find_format(trace, format, path);
+    if (status == STATUS_OK && !trace->format->has_columns && object_columns_named(&trace->columns))
+        status = object_say(trace, STATUS_INVALID, "columns are named for csv only, and this is %s; leave them out",
+                            trace->format->name);
     if (status == STATUS_OK)
         status = start(trace);
     if (status == STATUS_OK) {
