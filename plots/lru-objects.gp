@@ -1,4 +1,4 @@
-# How many objects must an LRU cache hold? Miss ratios, exact and from a sample.
+# How many objects must an LRU cache hold? Miss ratios, exact and from a sample, beside simulated caches.
 set logscale x
 set xrange [1:*]
 set yrange [0:100]
@@ -7,4 +7,11 @@ set ylabel "requests that miss"
 set format x "%.0s%c"
 set ytics 20 format "%g %%"
 set style line 2 dashtype 2
-plot for [v=1:variants] "data/lru-objects.dat" using 1:(column(v + 1)) with lines linestyle v title label(v)
+set style line 3 pointtype 7 pointsize 1.1
+curves = "data/lru-objects.dat"
+if (variants > 2) {
+    plot for [v=1:2] curves index 0 using 1:(column(v + 1)) with lines linestyle v title label(v), \
+         curves index 1 using 1:2 with points linestyle 3 title label(3)
+} else {
+    plot for [v=1:2] curves using 1:(column(v + 1)) with lines linestyle v title label(v)
+}

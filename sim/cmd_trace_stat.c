@@ -17,6 +17,7 @@
     X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
     X(shards, "RATE", "sample so large a part of the objects, above 0 up to 1, instead of a fixed number")           \
     X(shards_objects, "N", "sample at most so many objects (8192)")                                                  \
+    X(simulate, NULL, "run LRU caches of the table's sizes too, in a second pass, and set them beside the curves")    \
     X(seed, "N", "which objects are sampled (1)")                                                                    \
     X(object_bytes, "N", "the size of every object where the format has none (1)")                                   \
     X(quiet, NULL, "no progress line")                                                                               \
@@ -39,6 +40,7 @@ struct stat_arguments {
     struct shards_config shards;
     struct object_options objects;
     bool json;
+    bool simulate;
     bool quiet;
     bool help;
 };
@@ -102,6 +104,8 @@ static bool take_option(const struct options *options, int option, const char *v
             return false;
         arguments->objects.size_bytes = (uint64_t)number;
         return true;
+    case OPTION_simulate:
+        return arguments->simulate = true;
     case OPTION_quiet:
         return arguments->quiet = true;
     case OPTION_help:
@@ -160,13 +164,36 @@ static int read_all(struct object_trace *trace, struct trace_stat *stat, struct 
     return EXIT_FAILED;
 }
 
-static int show(const struct stat_arguments *arguments, const struct object_trace *trace, struct trace_stat *stat, FILE *output, FILE *errors)
+/* In a second pass; `about` says of which trace. */
+static int simulate(const struct stat_arguments *arguments, const struct stat_about *about, const struct trace_facts *facts,
+                    struct lab_progress *progress, struct stat_simulation *ret_simulation, FILE *errors)
 {
-    const struct stat_about about = {.path = arguments->path, .info = object_trace_info(trace), .shards = arguments->shards};
+    const struct lab_trace trace = {.path = arguments->path, .format = about->info.format, .options = &arguments->objects};
+    char message[TRACE_MESSAGE_MAX];
+    enum status status;
+
+    lab_progress_begin(progress, progress->out, "simulating LRU", facts->requests);
+    status = stat_simulate(&trace, facts, about->info.has_size && facts->bytes_known, progress, ret_simulation, message);
+    lab_progress_end(progress);
+    if (status != STATUS_OK)
+        fprintf(errors, "%s\n", message);
+    return status == STATUS_OK ? EXIT_OK : EXIT_FAILED;
+}
+
+static int show(const struct stat_arguments *arguments, const struct object_trace *trace, struct trace_stat *stat,
+                struct lab_progress *progress, FILE *output, FILE *errors)
+{
+    struct stat_about about = {.path = arguments->path, .info = object_trace_info(trace), .shards = arguments->shards};
+    struct stat_simulation simulation;
     const struct trace_facts *facts;
 
     if (trace_stat_facts(stat, &facts) != STATUS_OK)
         return no_memory(errors);
+    if (arguments->simulate) {
+        if (simulate(arguments, &about, facts, progress, &simulation, errors) != EXIT_OK)
+            return EXIT_FAILED;
+        about.simulation = &simulation;
+    }
     if (arguments->json)
         stat_json(output, &about, facts);
     else
@@ -185,7 +212,7 @@ static int stat_trace(const struct stat_arguments *arguments, struct object_trac
     lab_progress_begin(&progress, !arguments->quiet && isatty(fileno(errors)) == 1 ? errors : NULL, arguments->path, 0);
     code = read_all(trace, stat, &progress, errors);
     if (code == EXIT_OK)
-        code = show(arguments, trace, stat, output, errors);
+        code = show(arguments, trace, stat, &progress, output, errors);
     trace_stat_free(stat);
     return code;
 }

@@ -114,6 +114,16 @@ static void bytes_curve_lines(FILE *out, const struct trace_facts *facts)
                                 stat_ratio_bytes(facts, size), "shards_miss_ratio", shards_miss_ratio_bytes(facts->shards, size)));
 }
 
+static void simulated_lines(FILE *out, const struct stat_simulation *simulation)
+{
+    for (uint32_t i = 0; i < simulation->count; i++) {
+        const struct stat_simulated *point = &simulation->points[i];
+
+        line(out, json_pack("{s:s, s:I, s:f, s:f}", "record", "lru_simulated", point->unit == LAB_OBJECTS ? "size_objects" : "size_bytes",
+                            (json_int_t)point->capacity, "miss_ratio", point->miss_ratio, "curve_less_simulated", point->away));
+    }
+}
+
 static void window_line(FILE *out, const struct stat_about *about, const struct working_set_window *window)
 {
     json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:I}", "record", "window", "from_request", (json_int_t)window->from_request, "requests",
@@ -134,6 +144,8 @@ void stat_json(FILE *out, const struct stat_about *about, const struct trace_fac
     curve_lines(out, facts);
     if (about->info.has_size && facts->bytes_known)
         bytes_curve_lines(out, facts);
+    if (about->simulation != NULL)
+        simulated_lines(out, about->simulation);
     for (uint32_t i = 0; i < facts->windows_count; i++)
         window_line(out, about, &facts->windows[i]);
 }

@@ -17,6 +17,15 @@ uint64_t stat_size_after(uint64_t size, uint64_t whole)
     return whole - size <= step ? whole : (size / step + 1) * step;
 }
 
+const double stat_shares[STAT_SHARES] = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1};
+
+bool stat_share_sizes(const struct trace_facts *facts, uint32_t row, uint64_t *ret_objects, uint64_t *ret_bytes)
+{
+    *ret_objects = max_u64(1, (uint64_t)ceil(stat_shares[row] * (double)facts->objects));
+    *ret_bytes = max_u64(1, stat_exact_bytes((uint128)ceil(stat_shares[row] * (double)facts->objects_bytes)));
+    return row + 1 == STAT_SHARES || stat_shares[row + 1] * (double)facts->objects > 1;
+}
+
 uint64_t stat_exact_bytes(uint128 bytes)
 {
     const uint64_t wanted = bytes < INT64_MAX ? (uint64_t)bytes : INT64_MAX;

@@ -61,14 +61,27 @@ static void bytes_axis(FILE *script, const struct trace_facts *facts)
     fprintf(script, "bytes_title = '%s'\nbytes_unit = %.1f\n", units[unit], size);
 }
 
-static const char *const curve_series[] = {"exact, by stack distances", "SHARDS, from a sample"};
+static const char *const curve_series[] = {"exact, by stack distances", "SHARDS, from a sample", "simulated LRU caches"};
 #define CURVE_READING                                                                                                      \
     "The part of the requests that an LRU cache of that size has to load, exact from one pass over the trace, and from a " \
     "sample of its objects, which tells little of caches that hold a few objects of the sample only. What is left on the "  \
     "right are first requests, which no cache has."
 
-static bool objects_figure(struct gallery *gallery, const struct trace_facts *facts, FILE *errors)
+/* Behind the curve, as a block of their own. Returns how many series there are. */
+static uint32_t simulated_points(FILE *out, const struct stat_simulation *simulation, enum lab_unit unit)
 {
+    if (simulation == NULL)
+        return 2;
+    fputs("\n\n# size simulated_miss_percent\n", out);
+    for (uint32_t i = 0; i < simulation->count; i++)
+        if (simulation->points[i].unit == unit)
+            fprintf(out, "%llu %.6g\n", (unsigned long long)simulation->points[i].capacity, 100 * simulation->points[i].miss_ratio);
+    return 3;
+}
+
+static bool objects_figure(struct gallery *gallery, const struct stat_about *about, const struct trace_facts *facts, FILE *errors)
+{
+    uint32_t series;
     static char subtitle[160];
     char objects[NUMBER_TEXT_MAX];
     FILE *out = gallery_data(gallery, "lru-objects");
@@ -78,17 +91,19 @@ static bool objects_figure(struct gallery *gallery, const struct trace_facts *fa
     fputs("# objects miss_percent shards_miss_percent\n", out);
     for (uint64_t size = 1; size != 0; size = stat_size_after(size, facts->objects))
         fprintf(out, "%llu %.6g %.6g\n", (unsigned long long)size, 100 * stat_ratio_objects(facts, size), 100 * facts->shards_ratios[size]);
+    series = simulated_points(out, about->simulation, LAB_OBJECTS);
     if (!file_close(out, errors))
         return false;
     snprintf(subtitle, sizeof(subtitle), "The sample has %s objects and is off by %.2g%% of the requests on average, %.2g%% at most.",
              count_text(shards_objects(facts->shards), objects), 100 * facts->shards_mean_error, 100 * facts->shards_most_error);
     gallery_figure(gallery, &(struct gallery_figure){.name = "lru-objects", .question = "How many objects must an LRU cache hold?",
-                                                     .subtitle = subtitle, .reading = CURVE_READING, .series = curve_series, .series_count = 2});
+                                                     .subtitle = subtitle, .reading = CURVE_READING, .series = curve_series, .series_count = series});
     return true;
 }
 
-static bool bytes_figure(struct gallery *gallery, const struct trace_facts *facts, FILE *errors)
+static bool bytes_figure(struct gallery *gallery, const struct stat_about *about, const struct trace_facts *facts, FILE *errors)
 {
+    uint32_t series;
     static char subtitle[160];
     const uint64_t whole = stat_exact_bytes(facts->objects_bytes);
     char largest[NUMBER_TEXT_MAX];
@@ -101,13 +116,14 @@ static bool bytes_figure(struct gallery *gallery, const struct trace_facts *fact
         if (size == whole || stat_ratio_bytes(facts, stat_size_after(size, whole)) < 1)
             fprintf(out, "%llu %.6g %.6g\n", (unsigned long long)size, 100 * stat_ratio_bytes(facts, size),
                     100 * shards_miss_ratio_bytes(facts->shards, size));
+    series = simulated_points(out, about->simulation, LAB_BYTES);
     if (!file_close(out, errors))
         return false;
     text_bytes((double)facts->largest_bytes, largest);
     snprintf(subtitle, sizeof(subtitle), "Exact from the largest object, %s, on%s.", largest,
              facts->size_changes > 0 ? "; where sizes change, a lower bound" : "");
     gallery_figure(gallery, &(struct gallery_figure){.name = "lru-bytes", .question = "How many bytes must an LRU cache hold?",
-                                                     .subtitle = subtitle, .reading = CURVE_READING, .series = curve_series, .series_count = 2});
+                                                     .subtitle = subtitle, .reading = CURVE_READING, .series = curve_series, .series_count = series});
     return true;
 }
 
@@ -182,8 +198,8 @@ static char *table_text(const struct stat_about *about, const struct trace_facts
 
 static bool figures_write(struct gallery *gallery, const struct stat_about *about, const struct trace_facts *facts, FILE *errors)
 {
-    return popularity_figure(gallery, facts, errors) && objects_figure(gallery, facts, errors) &&
-           (!about->info.has_size || !facts->bytes_known || bytes_figure(gallery, facts, errors)) &&
+    return popularity_figure(gallery, facts, errors) && objects_figure(gallery, about, facts, errors) &&
+           (!about->info.has_size || !facts->bytes_known || bytes_figure(gallery, about, facts, errors)) &&
            working_set_figure(gallery, about, facts, errors);
 }
 

@@ -133,13 +133,15 @@ static void distributions(FILE *out, const struct stat_about *about, const struc
         histogram_line(out, "reuse: time", UNIT_TIME, &facts->reuse[REUSE_TIME]);
 }
 
-static void curve_row(FILE *out, double share, bool bytes, const struct trace_facts *facts)
+static void curve_row(FILE *out, uint32_t row, bool bytes, const struct trace_facts *facts)
 {
-    const uint64_t objects = max_u64(1, (uint64_t)ceil(share * (double)facts->objects));
-    const uint64_t capacity = stat_exact_bytes((uint128)ceil(share * (double)facts->objects_bytes));
+    uint64_t objects;
+    uint64_t capacity;
     char text[NUMBER_TEXT_MAX];
 
-    fprintf(out, "%11g%%%16s%12.4f%12.4f", 100 * share, count_text(objects, text), stat_ratio_objects(facts, objects),
+    if (!stat_share_sizes(facts, row, &objects, &capacity))
+        return;
+    fprintf(out, "%11g%%%16s%12.4f%12.4f", 100 * stat_shares[row], count_text(objects, text), stat_ratio_objects(facts, objects),
             facts->shards_ratios[objects]);
     if (bytes) {
         text_bytes((double)capacity, text);
@@ -158,19 +160,27 @@ static void sample_line(FILE *out, const struct trace_facts *facts)
             count_text(shards_objects(facts->shards), objects), rate, facts->shards_mean_error, facts->shards_most_error);
 }
 
+static void simulation_line(FILE *out, const struct stat_simulation *simulation, bool bytes)
+{
+    fprintf(out, LABEL "LRU caches of these sizes: the exact curve is off by %.4f at most by objects", "simulated",
+            stat_simulated_most_away(simulation, LAB_OBJECTS));
+    if (bytes)
+        fprintf(out, ", %.4f by bytes", stat_simulated_most_away(simulation, LAB_BYTES));
+    fputc('\n', out);
+}
+
 static void curves(FILE *out, const struct stat_about *about, const struct trace_facts *facts)
 {
-    static const double shares[] = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1};
     const bool bytes = about->info.has_size && facts->bytes_known;
     char text[NUMBER_TEXT_MAX];
 
     fprintf(out, "\n%-12s%16s%12s%12s", "LRU of", "objects", "miss ratio", "SHARDS");
     fprintf(out, bytes ? "%16s%12s%12s\n" : "\n", "bytes", "miss ratio", "SHARDS");
-    /* Of few objects a small share is the same one. */
-    for (size_t i = 0; i < ARRAY_COUNT(shares); i++)
-        if (i + 1 == ARRAY_COUNT(shares) || shares[i + 1] * (double)facts->objects > 1)
-            curve_row(out, shares[i], bytes, facts);
+    for (uint32_t i = 0; i < STAT_SHARES; i++)
+        curve_row(out, i, bytes, facts);
     sample_line(out, facts);
+    if (about->simulation != NULL)
+        simulation_line(out, about->simulation, bytes);
     if (about->info.has_size && !bytes)
         texts_line(out, "", "no curve by bytes: all objects together have 2^63 bytes or more");
     text_bytes((double)facts->largest_bytes, text);

@@ -152,6 +152,30 @@ static void json_has_a_record_of_the_trace_and_its_curves(void **state)
     assert_true(ratio == 0.01);
 }
 
+/* Sizes up to the largest object's are where the curve by bytes may differ; here objects of 1 to 40 KiB, caches from 8.25 KiB on. */
+static void curves_stand_beside_simulated_caches(void **state)
+{
+    (void)state;
+    const struct spoken *spoken = SPEAK(csv_of_forty(), "--json", "--simulate");
+    uint32_t by_objects = 0;
+    uint32_t by_bytes = 0;
+
+    assert_int_equal(spoken->code, EXIT_OK);
+    for (const char *at = spoken->output; (at = strstr(at, "{\"record\": \"lru_simulated\"")) != NULL; at++) {
+        json_t *line = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
+        const double away = json_number_value(json_object_get(line, "curve_less_simulated"));
+        const json_int_t bytes = json_integer_value(json_object_get(line, "size_bytes"));
+
+        by_objects += bytes == 0;
+        by_bytes += bytes > 0;
+        assert_true(bytes > 0 && bytes < 40 * 1024 ? away >= 0 && away < 0.3 : away == 0);
+        json_decref(line);
+    }
+    assert_true(by_objects == 5 && by_bytes == 5);
+    assert_has(SPEAK(csv_of_forty(), "--simulate")->output,
+               "\nsimulated    LRU caches of these sizes: the exact curve is off by 0.0000 at most by objects, 0.");
+}
+
 static void a_trace_of_keys_has_no_bytes_and_no_times(void **state)
 {
     (void)state;
@@ -212,12 +236,13 @@ static void a_report_has_its_figures_on_one_page(void **state)
     char *page;
 
     snprintf(report, sizeof(report), "%s/a report's", folder);
-    spoken = SPEAK(csv_of_forty(), "--report", report);
+    spoken = SPEAK(csv_of_forty(), "--simulate", "--report", report);
     assert_int_equal(spoken->code, EXIT_OK);
     page = file_read("%s/index.html", report);
     assert_non_null(page);
     assert_has(page, "<h1>forty.csv</h1>");
     assert_has(page, "Zipf&#39;s alpha 1.0");
+    assert_has(page, "simulated LRU caches");
     assert_has(page, "How many bytes must an LRU cache hold?");
     assert_null(strstr(page, folder)); /* mailed pages tell no folders */
     for (size_t i = 0; i < ARRAY_COUNT(figures); i++)
@@ -273,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stat_tells_what_is_in_a_trace),
         cmocka_unit_test(json_has_a_record_of_the_trace_and_its_curves),
+        cmocka_unit_test(curves_stand_beside_simulated_caches),
         cmocka_unit_test(a_trace_of_keys_has_no_bytes_and_no_times),
         cmocka_unit_test(sizes_that_no_curve_can_have_are_told),
         cmocka_unit_test(what_is_wrong_is_said),
