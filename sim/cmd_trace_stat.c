@@ -5,6 +5,7 @@
 #include "cachelab/progress.h"
 #include "cachelab/stat_show.h"
 #include "cmd.h"
+#include "cmd_objects.h"
 #include "cmd_trace.h"
 #include "host/options.h"
 
@@ -12,33 +13,34 @@
 #define SHARDS_OBJECTS 8192
 
 #define STAT_OPTIONS(X)                                                                                              \
-    X(format, "FORMAT", "one of the formats below; without it the file tells")                                       \
     X(json, NULL, "JSON lines instead of the table: a record of the trace, then points of the curves")               \
     X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
     X(shards, "RATE", "sample so large a part of the objects, above 0 up to 1, instead of a fixed number")           \
     X(shards_objects, "N", "sample at most so many objects (8192)")                                                  \
     X(simulate, NULL, "run LRU caches of the table's sizes too, in a second pass, and set them beside the curves")    \
     X(seed, "N", "which objects are sampled (1)")                                                                    \
-    X(object_bytes, "N", "the size of every object where the format has none (1)")                                   \
     X(quiet, NULL, "no progress line")                                                                               \
     X(help, NULL, "this text")
 enum {
 #define X(name, argument, about) OPTION_##name,
+    OBJECT_VALUES(X)
     STAT_OPTIONS(X)
 #undef X
 };
 static const struct option table[] = {
 #define X(name, argument, about) {#name, argument, about},
+    OBJECT_VALUES(X)
     STAT_OPTIONS(X)
 #undef X
 };
 
 struct stat_arguments {
     const char *path;
-    const char *format;
     const char *report;
     struct shards_config shards;
-    struct object_options objects;
+    struct object_arguments objects;
+    struct object_columns columns;
+    struct object_options options;
     bool json;
     bool simulate;
     bool quiet;
@@ -47,18 +49,13 @@ struct stat_arguments {
 
 static void print_help(FILE *output)
 {
-    const char *name;
-    const char *about;
-
     fputs("usage: berth-sim trace stat TRACE [options]\n\n"
           "Reads requests for objects, plain, gzip or zstd, and tells: objects and bytes; Zipf's exponent by maximum likelihood, with\n"
           "its error; how long until an object is asked for again; miss ratios of LRU caches of any size, exact by stack distances\n"
           "and from a sample (SHARDS) with its error; the working set over time. One pass; memory grows with objects only.\n\noptions:\n",
           output);
     options_print(output, table, ARRAY_COUNT(table));
-    fputs("\nformats:\n", output);
-    for (size_t i = 0; object_format_at(i, &name, &about); i++)
-        fprintf(output, "  %-13s %s\n", name, about);
+    object_formats_print(output);
     fputs("\nExit codes: 0 done, 1 the file is bad or cannot be read, 2 wrong usage.\n", output);
 }
 
@@ -77,9 +74,12 @@ static bool take_option(const struct options *options, int option, const char *v
     int64_t number = 0;
 
     switch (option) {
-    case OPTION_format:
-        arguments->format = value;
+#define X(field, argument, about)         \
+    case OPTION_##field:                  \
+        arguments->objects.field = value; \
         return true;
+        OBJECT_VALUES(X)
+#undef X
     case OPTION_json:
         return arguments->json = true;
     case OPTION_report:
@@ -98,11 +98,6 @@ static bool take_option(const struct options *options, int option, const char *v
         if (!options_whole(options, OPTION_seed, value, 0, INT64_MAX, &number))
             return false;
         arguments->shards.seed = (uint64_t)number;
-        return true;
-    case OPTION_object_bytes:
-        if (!options_whole(options, OPTION_object_bytes, value, 1, INT64_MAX, &number))
-            return false;
-        arguments->objects.size_bytes = (uint64_t)number;
         return true;
     case OPTION_simulate:
         return arguments->simulate = true;
@@ -134,7 +129,8 @@ static bool read_arguments(int argc, char **argv, struct stat_arguments *argumen
             return false;
     if (arguments->path == NULL && !arguments->help)
         fputs("berth-sim trace stat: name a trace; see berth-sim trace stat --help\n", errors);
-    return arguments->path != NULL || arguments->help;
+    return arguments->help || (arguments->path != NULL && object_arguments_take(&arguments->objects, "berth-sim trace stat",
+                                                                                &arguments->columns, &arguments->options, errors));
 }
 
 static int no_memory(FILE *errors)
@@ -168,7 +164,7 @@ static int read_all(struct object_trace *trace, struct trace_stat *stat, struct 
 static int simulate(const struct stat_arguments *arguments, const struct stat_about *about, const struct trace_facts *facts,
                     struct lab_progress *progress, struct stat_simulation *ret_simulation, FILE *errors)
 {
-    const struct lab_trace trace = {.path = arguments->path, .format = about->info.format, .options = &arguments->objects};
+    const struct lab_trace trace = {.path = arguments->path, .format = about->info.format, .options = &arguments->options};
     char message[TRACE_MESSAGE_MAX];
     enum status status;
 
@@ -187,6 +183,7 @@ static int show(const struct stat_arguments *arguments, const struct object_trac
     struct stat_simulation simulation;
     const struct trace_facts *facts;
 
+    about.info.has_size |= arguments->options.size_bytes > 0; /* said here, where the format doesn't */
     if (trace_stat_facts(stat, &facts) != STATUS_OK)
         return no_memory(errors);
     if (arguments->simulate) {
@@ -219,7 +216,8 @@ static int stat_trace(const struct stat_arguments *arguments, struct object_trac
 
 int trace_stat_command(int argc, char **argv, FILE *output, FILE *errors)
 {
-    struct stat_arguments arguments = {.shards = {.rate = 1, .objects_max = SHARDS_OBJECTS, .seed = 1}, .objects = {.ignore_next = true}};
+    struct stat_arguments arguments = {.shards = {.rate = 1, .objects_max = SHARDS_OBJECTS, .seed = 1},
+                                       .objects = {.ignore_next = true}}; /* nothing here is about what comes next */
     char message[TRACE_MESSAGE_MAX];
     struct object_trace *trace = NULL;
     enum status status;
@@ -231,7 +229,7 @@ int trace_stat_command(int argc, char **argv, FILE *output, FILE *errors)
         print_help(output);
         return EXIT_OK;
     }
-    status = object_trace_open(arguments.path, arguments.format, &arguments.objects, &trace, message);
+    status = object_trace_open(arguments.path, arguments.objects.format, &arguments.options, &trace, message);
     if (status != STATUS_OK) {
         fprintf(errors, "%s\n", message);
         return status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;

@@ -76,10 +76,11 @@ static json_t *json_shards(const struct stat_about *about, const struct trace_fa
 
 static void trace_line(FILE *out, const struct stat_about *about, const struct trace_facts *facts)
 {
-    json_t *object = json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "record", "trace", "path", json_path(about->path), "format",
+    json_t *object = json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "record", "trace", "path", json_path(about->path), "format",
                                about->info.format, "requests", (json_int_t)facts->requests, "objects", (json_int_t)facts->objects,
                                "one_hit_objects", (json_int_t)facts->one_hit_objects, "size_changes", (json_int_t)facts->size_changes,
-                               "zero_sizes", (json_int_t)about->info.zero_sizes, "backward_times", (json_int_t)about->info.backward);
+                               "zero_sizes", (json_int_t)about->info.zero_sizes, "backward_times", (json_int_t)about->info.backward, "passed_over",
+                               (json_int_t)about->info.passed_over);
 
     json_object_set_new(object, "duration_s", about->info.has_time
                                                   ? json_real(((double)facts->until_ns - (double)facts->from_ns) / (double)NS_PER_S)

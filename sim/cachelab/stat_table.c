@@ -28,6 +28,8 @@ static void requests_line(FILE *out, const struct stat_about *about, const struc
     }
     if (!about->info.has_time)
         fputs("; the format has no times", out);
+    if (about->info.passed_over > 0)
+        fprintf(out, "; %s for the base left out", count_text(about->info.passed_over, backward));
     if (about->info.backward > 0)
         fprintf(out, "; %s times before the row above", count_text(about->info.backward, backward));
     fputc('\n', out);

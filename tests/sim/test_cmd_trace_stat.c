@@ -1,4 +1,5 @@
 /* The verb from arguments to exit code, in this process: its file is part of the program, not of a library. */
+#include "cmd_objects.c"
 #include "cmd_trace_stat.c"
 
 #include <jansson.h>
@@ -188,10 +189,24 @@ static void a_trace_of_keys_has_no_bytes_and_no_times(void **state)
     assert_has(spoken->output, "\n             no Zipf fit: ");
     assert_has(spoken->output, "\n        100%               2      0.6667");
     assert_null(strstr(spoken->output, "KiB"));
+    assert_has(SPEAK(path, "--format", "txt", "--size-bytes", "1024")->output, "\nbytes        2 KiB in distinct objects, 3 KiB requested\n");
     spoken = SPEAK(path, "--format", "txt", "--json");
     assert_has(spoken->output, "\"duration_s\": null");
     assert_has(spoken->output, "\"zipf\": null");
     assert_null(strstr(spoken->output, "lru_bytes"));
+}
+
+static void columns_may_be_named(void **state)
+{
+    (void)state;
+    const char *path = file_of("named.csv", "when;what;large\n1.5;a;10\n2.5;b;20\n4;a;10\n");
+    const struct spoken *spoken = SPEAK(path, "--format", "csv", "--id", "what", "--size", "large", "--time=when", "--separator", ";");
+
+    assert_string_equal(spoken->errors, "");
+    assert_int_equal(spoken->code, EXIT_OK);
+    assert_has(spoken->output, "\nrequests     3 in 2.5 s, 1.20 a second\n");
+    assert_has(spoken->output, "\nbytes        30 bytes in distinct objects, 40 bytes requested\n");
+    assert_int_equal(SPEAK(path, "--size-bytes", "0")->code, EXIT_USAGE);
 }
 
 static void sizes_that_no_curve_can_have_are_told(void **state)
@@ -300,6 +315,7 @@ int main(void)
         cmocka_unit_test(json_has_a_record_of_the_trace_and_its_curves),
         cmocka_unit_test(curves_stand_beside_simulated_caches),
         cmocka_unit_test(a_trace_of_keys_has_no_bytes_and_no_times),
+        cmocka_unit_test(columns_may_be_named),
         cmocka_unit_test(sizes_that_no_curve_can_have_are_told),
         cmocka_unit_test(what_is_wrong_is_said),
         cmocka_unit_test(a_report_has_its_figures_on_one_page),
