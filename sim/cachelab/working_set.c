@@ -21,8 +21,13 @@ struct working_set {
 
 enum status working_set_create(struct working_set **ret_set)
 {
-    *ret_set = calloc(1, sizeof(**ret_set));
-    return *ret_set != NULL ? STATUS_OK : STATUS_FULL;
+    struct working_set *set = calloc(1, sizeof(*set));
+
+    if (set == NULL)
+        return STATUS_FULL;
+    set->bits = WORKING_SET_BITS_MIN;
+    *ret_set = set;
+    return STATUS_OK;
 }
 
 void working_set_free(struct working_set *set)

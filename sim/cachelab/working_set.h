@@ -8,6 +8,8 @@
 
 /* More than half as many when the trace is that long. */
 #define WORKING_SET_WINDOWS_MAX 256
+/* Requests of a window at least, as a power of two. */
+#define WORKING_SET_BITS_MIN 6
 /* The request before, of an object's first. */
 #define WORKING_SET_FIRST UINT64_MAX
 

@@ -107,7 +107,7 @@ static void stat_tells_what_is_in_a_trace(void **state)
     assert_has(spoken->output, "\n        100%              40      0.0100      0.0100         824 KiB      0.0100      0.0100\n");
     assert_has(spoken->output, "\nSHARDS       40 objects, rate 1; miss ratios by objects off by 0.0000 on average, 0.0000 at most\n");
     assert_has(spoken->output, "\n             by bytes exact from the largest object, 40 KiB, on\n");
-    assert_has(spoken->output, "   of 250 windows of 16 requests\n");
+    assert_has(spoken->output, "   of 62 windows of 64 requests\n");
     for (const char *line = spoken->output; *line != '\0'; line += strcspn(line, "\n") + 1)
         if (strcspn(line, "\n") > 100)
             fail_msg("a line of %zu columns: %s", strcspn(line, "\n"), line);
@@ -149,7 +149,7 @@ static void json_has_a_record_of_the_trace_and_its_curves(void **state)
         json_decref(line);
         at += strcspn(at, "\n") + 1;
     }
-    assert_true(counts[0] == 1 && counts[1] > 20 && counts[2] > 20 && counts[3] == counts[1] && counts[4] == 250);
+    assert_true(counts[0] == 1 && counts[1] > 20 && counts[2] > 20 && counts[3] == counts[1] && counts[4] == 63);
     assert_true(ratio == 0.01);
 }
 
