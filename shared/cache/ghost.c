@@ -85,6 +85,24 @@ uint32_t evict_ghost_add(struct evict_ghosts *ghosts, uint32_t list, uint64_t na
     return ghost;
 }
 
+uint32_t evict_ghost_remember(struct evict_ghosts *ghosts, uint32_t list, uint64_t name, uint64_t size, uint64_t size_max)
+{
+    const struct evict_ghost_list *into = &ghosts->lists[list];
+    const uint64_t others_max = size_max - min_u64(size, size_max);
+
+    while (into->count > 0 && into->size > others_max)
+        evict_ghost_remove(ghosts, into->tail);
+    return evict_ghost_add(ghosts, list, name, size, 0);
+}
+
+void evict_ghosts_check_size(const struct evict_ghosts *ghosts, uint32_t list, uint64_t size_max)
+{
+    const struct evict_ghost_list *of = &ghosts->lists[list];
+
+    for (uint32_t at = of->head; of->size > size_max && at != NONE_INDEX; at = ghosts->ghosts[at].next)
+        check(ghosts->ghosts[at].size == 0 || ghosts->ghosts[at].size == of->size);
+}
+
 void evict_ghost_remove(struct evict_ghosts *ghosts, uint32_t ghost)
 {
     struct evict_ghost *gone = &ghosts->ghosts[ghost];

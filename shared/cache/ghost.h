@@ -41,6 +41,10 @@ void evict_ghosts_move(struct evict_ghosts *ghosts, void *memory, uint32_t max);
 uint32_t evict_ghost_find(const struct evict_ghosts *ghosts, uint64_t name);
 /* At the head. The name must not be there (checked); `ghosts->max` is at least 1. */
 uint32_t evict_ghost_add(struct evict_ghosts *ghosts, uint32_t list, uint64_t name, uint64_t size, uint64_t key);
+/* The same, after the oldest of this list have gone until all together are `size_max` at most. One larger than that is remembered too,
+ * with none beside it that has a size. */
+uint32_t evict_ghost_remember(struct evict_ghosts *ghosts, uint32_t list, uint64_t name, uint64_t size, uint64_t size_max);
+void evict_ghosts_check_size(const struct evict_ghosts *ghosts, uint32_t list, uint64_t size_max);
 void evict_ghost_remove(struct evict_ghosts *ghosts, uint32_t ghost);
 void evict_ghosts_check(const struct evict_ghosts *ghosts);
 

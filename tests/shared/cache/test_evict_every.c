@@ -10,6 +10,7 @@ enum { OBJECTS = 100, REQUESTS = 20000 };
 static const struct evict_policy *const policies[] = {
 #define X(name) &evict_##name,
     EVICT_POLICIES(X)
+    EVICT_BOUNDS(X)
 #undef X
 };
 
