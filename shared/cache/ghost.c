@@ -12,7 +12,7 @@ size_t evict_ghosts_bytes(uint32_t max)
 
 void evict_ghosts_begin(struct evict_ghosts *ghosts, void *memory, uint32_t max)
 {
-    *ghosts = (struct evict_ghosts){.ghosts = memory, .max = max, .free = NONE_INDEX};
+    *ghosts = (struct evict_ghosts){.ghosts = memory, .max = max, .bound = max, .free = NONE_INDEX};
     for (uint32_t i = 0; i < EVICT_GHOST_LISTS_MAX; i++)
         ghosts->lists[i] = (struct evict_ghost_list){NONE_INDEX, NONE_INDEX, 0, 0};
     if (max > 0)
@@ -68,8 +68,8 @@ uint32_t evict_ghost_add(struct evict_ghosts *ghosts, uint32_t list, uint64_t na
     uint32_t ghost;
 
     check(list < EVICT_GHOST_LISTS_MAX);
-    check(ghosts->max > 0);
-    if (ghosts->names.count == ghosts->max)
+    check(ghosts->bound > 0 && ghosts->bound <= ghosts->max);
+    if (ghosts->names.count == ghosts->bound)
         evict_ghost_remove(ghosts, ghosts->lists[longest(ghosts)].tail);
     ghost = take(ghosts);
     check(ghost < ghosts->max);
@@ -147,5 +147,5 @@ void evict_ghosts_check(const struct evict_ghosts *ghosts)
         count += in_list;
     }
     check(ghosts->max == 0 || count == ghosts->names.count);
-    check(ghosts->used <= ghosts->max);
+    check(ghosts->used <= ghosts->bound);
 }

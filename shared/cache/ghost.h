@@ -29,6 +29,7 @@ struct evict_ghosts {
     struct table names;
     struct evict_ghost_list lists[EVICT_GHOST_LISTS_MAX];
     uint32_t max;
+    uint32_t bound;              /* of their number, at most `max` */
     uint32_t used;               /* never taken beyond */
     uint32_t free;
 };
@@ -39,7 +40,7 @@ void evict_ghosts_move(struct evict_ghosts *ghosts, void *memory, uint32_t max);
 
 /* NONE_INDEX: not remembered. */
 uint32_t evict_ghost_find(const struct evict_ghosts *ghosts, uint64_t name);
-/* At the head. The name must not be there (checked); `ghosts->max` is at least 1. */
+/* At the head. The name must not be there (checked); `ghosts->bound` is at least 1. */
 uint32_t evict_ghost_add(struct evict_ghosts *ghosts, uint32_t list, uint64_t name, uint64_t size, uint64_t key);
 /* The same, after the oldest of this list have gone until all together are `size_max` at most. One larger than that is remembered too,
  * with none beside it that has a size. */

@@ -79,6 +79,7 @@ void evict_view_begin(struct evict_view *view, void *memory, const struct evict_
     for (uint32_t i = 0; i < policy->keys_count; i++)
         view->parameters[i] = setup->parameters == NULL ? policy->keys[i].value : setup->parameters[i];
     evict_ghosts_begin(&view->ghosts, places.ghosts, ghosts_max(policy, setup->entries_max));
+    view->ghosts.bound = 0;
     if (policy->begin != NULL)
         policy->begin(view);
 }
@@ -121,6 +122,8 @@ uint32_t evict_entry_take(struct evict_view *view, uint64_t name, uint64_t size,
     if (entry == NONE_INDEX) {
         check(view->entries_used < view->entries_max);
         entry = view->entries_used++;
+        /* Not by how many there may be: that is the host's affair, and no choice may depend on it. */
+        view->ghosts.bound = ghosts_max(view->policy, view->entries_used);
     } else {
         view->entries_free = view->entries[entry].next;
     }

@@ -29,7 +29,7 @@ struct evict_policy {
     uint32_t keys_count;
     bool has_heap;
     bool offline;            /* needs view->next_use: a bound for simulations, not for a cache that serves */
-    uint32_t ghosts_percent; /* room for ghosts, of as many entries as there may be; 0: none */
+    uint32_t ghosts_percent; /* as many ghosts at most, of the most entries there have been at once; 0: none */
     size_t (*state_bytes)(uint32_t entries_max); /* of view->state; optional */
     void (*begin)(struct evict_view *view);      /* optional: all is zero already, the parameters are there */
     /* The state has come to a larger place, all zeros; optional: then its bytes are copied. */

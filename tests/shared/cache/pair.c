@@ -163,7 +163,10 @@ static void twin_insert(struct twin *twin, adapter_id adapter, uint64_t bytes, u
     struct twin_entry *entry = &twin->entries[twin->count];
 
     twin_ask(twin, adapter, bytes);
-    twin->count++;
+    if (++twin->count > twin->most) {
+        twin->most = twin->count;
+        twin->ghosts_max = (twin->most * twin->policy->policy->ghosts_percent + 99) / 100;
+    }
     *entry = (struct twin_entry){.adapter = adapter, .name = adapter_key(adapter), .size = twin_size_of(twin, bytes), .bytes = bytes,
                                  .hits = 1, .used_at = ++twin->now, .entry = in_cache, .fresh = true};
     twin->counts.misses++;
@@ -451,7 +454,6 @@ void run_pair(const struct twin_policy *policy, const struct pair_run *run)
     *pair = (struct pair){.run = run, .random = run->seed, .cache = cache_create(memory, cache_bytes(&config), &config)};
     pair->twin.policy = policy;
     pair->twin.config = config;
-    pair->twin.ghosts_max = (config.entries_max * config.evict->ghosts_percent + 99) / 100;
     for (pair->turn = 0; pair->turn < run->turns; pair->turn++) {
         pair_turn(pair);
         pair_compare(pair);

@@ -34,7 +34,7 @@ struct twin {
     const struct twin_policy *policy;
     struct cache_config config;
     struct twin_entry entries[TWIN_MAX];
-    uint32_t count;
+    uint32_t count, most; /* there are, and ever were at once */
     struct twin_ghost ghosts[TWIN_GHOSTS_MAX];
     uint32_t ghosts_count, ghosts_max;
     uint64_t now, ranks;

@@ -21,10 +21,10 @@ struct host {
     uint64_t used, misses;
 };
 
-static struct host host_begin(const struct evict_policy *policy, uint64_t capacity)
+static struct host host_begin(const struct evict_policy *policy, uint64_t capacity, uint32_t entries_max)
 {
-    const struct evict_setup setup = {.policy = policy, .entries_max = 1, .capacity = capacity, .salt = 5};
-    struct host host = {.memory = malloc(evict_view_bytes(policy, 1))};
+    const struct evict_setup setup = {.policy = policy, .entries_max = entries_max, .capacity = capacity, .salt = 5};
+    struct host host = {.memory = malloc(evict_view_bytes(policy, entries_max))};
 
     memset(host.slot_of, 0xff, sizeof(host.slot_of));
     evict_view_begin(&host.view, host.memory, &setup);
@@ -96,7 +96,7 @@ static double miss_ratio(const struct evict_policy *policy, uint64_t slots)
 {
     static uint64_t names[REQUESTS], next_use[REQUESTS];
     uint64_t seen[OBJECTS], random = test_seed(31);
-    struct host host = host_begin(policy, slots);
+    struct host host = host_begin(policy, slots, 1);
     double ratio;
 
     memset(seen, 0xff, sizeof(seen));
@@ -182,7 +182,7 @@ static void it_evicts_what_may_leave_and_keeps_its_bounds(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(policies); i++)
         for (size_t c = 0; c < ARRAY_COUNT(capacities); c++) {
-            struct host host = host_begin(policies[i], capacities[c]);
+            struct host host = host_begin(policies[i], capacities[c], 1);
             uint64_t random = test_seed(41 + c);
 
             for (uint32_t turn = 0; turn < REQUESTS / 4; turn++) {
@@ -194,6 +194,30 @@ static void it_evicts_what_may_leave_and_keeps_its_bounds(void **state)
         }
 }
 
+/* One host has room for all from the beginning, the other makes room as it must. A few large favourites fill most of the cache and
+ * small ones pass by them, so more could be remembered than are there. */
+static void it_chooses_alike_whatever_room_its_host_has(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(policies); i++) {
+        struct host large = host_begin(policies[i], 100, OBJECTS);
+        struct host grown = host_begin(policies[i], 100, 1);
+        uint64_t random = test_seed(61);
+
+        for (uint32_t turn = 0; turn < REQUESTS; turn++) {
+            const uint64_t name = draw_below(&random, draw_below(&random, 2) == 0 ? 4 : OBJECTS);
+
+            large.view.next_use = grown.view.next_use = large.view.now + 1 + draw_below(&random, 100);
+            host_use(&large, name, name < 4 ? 20 : 1);
+            host_use(&grown, name, name < 4 ? 20 : 1);
+            if (memcmp(large.slot_of, grown.slot_of, sizeof(large.slot_of)) != 0)
+                fail_msg("%s: turn %u: they choose differently", policies[i]->name, turn);
+        }
+        free(large.memory);
+        free(grown.memory);
+    }
+}
+
 /* The parameters' ends: a queue of nothing, a queue of all. */
 static void it_stands_the_ends_of_its_parameters(void **state)
 {
@@ -202,7 +226,7 @@ static void it_stands_the_ends_of_its_parameters(void **state)
         for (uint32_t k = 0; k < policies[i]->keys_count; k++)
             for (uint32_t end = 0; end < 2; end++) {
                 const struct evict_key *key = &policies[i]->keys[k];
-                struct host host = host_begin(policies[i], 300);
+                struct host host = host_begin(policies[i], 300, 1);
                 uint64_t random = test_seed(51);
                 double parameters[EVICT_PARAMETERS_MAX];
                 struct evict_setup setup = {.policy = policies[i], .parameters = parameters, .entries_max = 1, .capacity = 300, .salt = 5};
@@ -225,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_hits_at_least_half_as_often_as_lru_however_few_the_slots),
         cmocka_unit_test(it_evicts_what_may_leave_and_keeps_its_bounds),
+        cmocka_unit_test(it_chooses_alike_whatever_room_its_host_has),
         cmocka_unit_test(it_stands_the_ends_of_its_parameters),
     };
 
