@@ -7,6 +7,8 @@
 #include "cachelab/study.h"
 #include "cmd.h"
 #include "host/options.h"
+#include "report/report.h"
+#include "results/file.h"
 
 #define TRACES_MAX 64
 
@@ -14,6 +16,8 @@ struct cache_arguments {
     const char *traces[TRACES_MAX];
     uint32_t traces_count;
     struct lab_study study;
+    const char *out;
+    const char *report;
     bool json;
     bool quiet;
 };
@@ -40,6 +44,8 @@ static void on_interrupt(int signal_number)
     X(cost_aware, NULL, "policies that weigh a load's cost are told it; otherwise every load costs them the same")   \
     X(seed, "N", "of policies that leave something to chance (1)")                                                   \
     X(jobs, "N", "processes (as many as there are cores); what is printed doesn't depend on it")                     \
+    X(out, "FILE.h5", "the numbers of every cache, and its series")                                                  \
+    X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed; of several traces, in folders")  \
     X(json, NULL, "one JSON object a policy and size on stdout instead of the table")                                \
     X(no_time, NULL, "without rates and memory of this run: what is printed is equal in every run")                  \
     X(quiet, NULL, "no progress line")                                                                               \
@@ -171,6 +177,12 @@ static bool option_take(const struct options *options, int option, const char *v
     case OPTION_cost_aware:
         study->cost_aware = true;
         break;
+    case OPTION_out:
+        arguments->out = value;
+        break;
+    case OPTION_report:
+        arguments->report = value;
+        break;
     case OPTION_json:
         arguments->json = true;
         break;
@@ -236,21 +248,66 @@ static bool read_arguments(int argc, char **argv, struct cache_arguments *argume
 
 /* --- running --- */
 
-static enum status run_all(const struct cache_arguments *arguments)
+static enum status report(const struct cache_arguments *arguments, const struct lab_outcome *outcome)
 {
-    for (uint32_t i = 0; i < arguments->traces_count; i++) {
-        struct lab_outcome *outcome;
-        enum status status = lab_study_run(&arguments->study, arguments->traces[i], stderr, &outcome);
+    const char *slash = strrchr(outcome->trace, '/');
+    char directory[4096];
+    enum status status;
 
-        if (status != STATUS_OK)
-            return status;
-        if (arguments->json)
-            lab_print_json(stdout, outcome);
-        else
-            lab_print_table(stdout, outcome);
-        lab_outcome_free(outcome);
-    }
-    return STATUS_OK;
+    snprintf(directory, sizeof(directory), "%s", arguments->report);
+    if (arguments->traces_count > 1)
+        snprintf(directory, sizeof(directory), "%s/%s", arguments->report, slash != NULL ? slash + 1 : outcome->trace);
+    status = lab_report(directory, outcome, stderr);
+    if (status == STATUS_OK)
+        fprintf(arguments->json ? stderr : stdout, "report: %s/index.html\n", directory);
+    return status;
+}
+
+static enum status run_one(const struct cache_arguments *arguments, const char *trace, struct results_file *file)
+{
+    struct lab_outcome *outcome;
+    enum status status = lab_study_run(&arguments->study, trace, stderr, &outcome);
+
+    if (status != STATUS_OK)
+        return status;
+    if (arguments->json)
+        lab_print_json(stdout, outcome);
+    else
+        lab_print_table(stdout, outcome);
+    if (file != NULL)
+        status = lab_store_add(file, outcome, stderr);
+    if (status == STATUS_OK && arguments->report != NULL)
+        status = report(arguments, outcome);
+    lab_outcome_free(outcome);
+    return status;
+}
+
+/* What is wrong with a file or a folder is said before a long run rather than after it. */
+static enum status run_all(const struct cache_arguments *arguments, const char *command)
+{
+    struct results_file *file = NULL;
+    enum status status = STATUS_OK;
+
+    if (arguments->report != NULL)
+        status = report_folder(arguments->report, stderr);
+    if (status == STATUS_OK && arguments->out != NULL)
+        status = lab_store_open(arguments->out, command, arguments->study.seed, stderr, &file);
+    for (uint32_t i = 0; status == STATUS_OK && i < arguments->traces_count; i++)
+        status = run_one(arguments, arguments->traces[i], file);
+    if (status != STATUS_OK)
+        results_file_abandon(file);
+    else if (file != NULL)
+        status = results_file_close(file, false, stderr);
+    return status;
+}
+
+/* As it was called, for whoever finds the file. */
+static void command_text(int argc, char **argv, char *ret_text, size_t bytes)
+{
+    size_t used = (size_t)snprintf(ret_text, bytes, "berth-sim");
+
+    for (int i = 0; i < argc && used < bytes; i++)
+        used += (size_t)snprintf(ret_text + used, bytes - used, " %s", argv[i]);
 }
 
 static uint32_t cores(void)
@@ -264,6 +321,7 @@ int cmd_cache(int argc, char **argv)
 {
     static struct cache_arguments arguments; /* too large for the stack */
     struct sigaction action = {.sa_handler = on_interrupt}; /* and waiting for processes ends at once */
+    char command[4096];
     enum status status;
     int code;
 
@@ -274,7 +332,8 @@ int cmd_cache(int argc, char **argv)
         arguments.study.progress = stderr;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    status = run_all(&arguments);
+    command_text(argc, argv, command, sizeof(command));
+    status = run_all(&arguments, command);
     if (status == STATUS_END)
         return EXIT_STOPPED;
     return status == STATUS_OK ? EXIT_OK : EXIT_FAILED;

@@ -50,4 +50,13 @@ double lab_requests_per_cpu_s(const struct lab_result *result);
 void lab_print_json(FILE *out, const struct lab_outcome *outcome);
 void lab_print_table(FILE *out, const struct lab_outcome *outcome);
 
+/* store.c: an HDF5 file, a group a trace, in it a group a cell with its numbers as attributes and its series as datasets.
+ * `command` is kept as what made it. What goes wrong is said on `errors`. */
+struct results_file;
+enum status lab_store_open(const char *path, const char *command, uint64_t seed, FILE *errors, struct results_file **ret_file);
+enum status lab_store_add(struct results_file *file, const struct lab_outcome *outcome, FILE *errors);
+
+/* figures.c: figures and a page in `directory`, as report/gallery.h makes them. */
+enum status lab_report(const char *directory, const struct lab_outcome *outcome, FILE *errors);
+
 #endif

@@ -151,7 +151,7 @@ void lab_print_table(FILE *out, const struct lab_outcome *outcome)
     if (info->zero_sizes > 0)
         fprintf(out, ", %" PRIu64 " of size 0", info->zero_sizes);
     fprintf(out, "\n\n%-22s %-9s  %7s  %7s  %8s  %8s  %11s  %10s%s%s\n", "policy", "size", "misses", "bytes", "loads", "avoided",
-            "rank m,b,l", "evictions", outcome->times ? "  requests" : "", admission ? "  admission" : "");
+            "rank m,b,l", "evictions", outcome->times ? "     req/s" : "", admission ? "  admission" : "");
     for (uint32_t i = 0; i < outcome->cells_count; i++)
         row_print(out, outcome, i, admission);
     causes_print(out, outcome);

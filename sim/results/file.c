@@ -87,10 +87,10 @@ static hid_t h5_create(const char *temporary_path)
     return file;
 }
 
-static bool head_write(struct results_file *file, const char *scenario_text, uint64_t seed)
+static bool head_write(struct results_file *file, const char *format, const char *scenario_text, uint64_t seed)
 {
     file->variants = results_group_create(file->file, "variants");
-    return file->variants >= 0 && attribute_text(file->file, "format", "berth-results-1") &&
+    return file->variants >= 0 && attribute_text(file->file, "format", format) &&
            attribute_text(file->file, "berth_version", BERTH_VERSION) &&
            attribute_text(file->file, "scenario", scenario_text) && attribute_u64(file->file, "seed", seed);
 }
@@ -104,6 +104,12 @@ static void file_free(struct results_file *file)
 
 enum status results_file_create(const char *path, const char *scenario_text, uint64_t seed, FILE *errors,
                                 struct results_file **ret_file)
+{
+    return results_file_create_as("berth-results-1", path, scenario_text, seed, errors, ret_file);
+}
+
+enum status results_file_create_as(const char *format, const char *path, const char *scenario_text, uint64_t seed, FILE *errors,
+                                   struct results_file **ret_file)
 {
     struct results_file *file = calloc(1, sizeof(*file));
     const size_t temporary_bytes = strlen(path) + 32;
@@ -127,7 +133,7 @@ enum status results_file_create(const char *path, const char *scenario_text, uin
         results_file_fail(file, "the results file");
         goto remove_temporary;
     }
-    if (!head_write(file, scenario_text, seed)) {
+    if (!head_write(file, format, scenario_text, seed)) {
         results_file_fail(file, "the head of the results file");
         goto remove_temporary;
     }
@@ -140,6 +146,15 @@ remove_temporary:
 free_file:
     file_free(file);
     return status;
+}
+
+void results_file_abandon(struct results_file *file)
+{
+    if (file == NULL)
+        return;
+    file->failed = true;
+    file->reported = true;
+    (void)results_file_close(file, true, stderr);
 }
 
 enum status results_file_close(struct results_file *file, bool partial, FILE *errors)

@@ -18,6 +18,11 @@ struct results_file {
     char message[512];    /* of the failure */
 };
 
+/* As results_file_create(), for what are no rows of requests; `variants` is the group for it. */
+enum status results_file_create_as(const char *format, const char *path, const char *scenario_text, uint64_t seed, FILE *errors,
+                                   struct results_file **ret_file);
+/* Instead of closing: nothing of it stays. Accepts NULL. */
+void results_file_abandon(struct results_file *file);
 /* Keeps what HDF5 has just refused, unless something failed before. `what` completes "cannot write ...". */
 void results_file_fail(struct results_file *file, const char *what);
 /* Says the failure once. */

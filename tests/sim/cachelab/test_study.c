@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <hdf5.h>
+
 #include "base/hash.h"
+#include "results/file.h"
 #include "sim/cachelab/zipf_trace.h"
 #include "support.h"
 
@@ -262,6 +265,135 @@ static void what_is_stopped_ends_with_all_its_processes(void **state)
     zipf_trace_free(&trace);
 }
 
+static double attribute_of(hid_t object, const char *name)
+{
+    hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
+    double value = -1;
+
+    assert_true(attribute >= 0);
+    assert_true(H5Aread(attribute, H5T_NATIVE_DOUBLE, &value) >= 0);
+    H5Aclose(attribute);
+    return value;
+}
+
+static void a_file_has_the_numbers_and_the_series_of_every_cell(void **state)
+{
+    struct lab_study study = study_of("lru,sieve", "100obj,3%");
+    struct zipf_trace trace = zipf_trace_create(300, 10000, 0.9, 3, true);
+    char *path = strdup(path_of("f.oracleGeneral"));
+    char *out = strdup(path_of("f.h5"));
+    struct results_file *file = NULL;
+    struct lab_outcome *outcome;
+    uint64_t misses[4];
+    hid_t opened, cell, set;
+    char name[512];
+
+    (void)state;
+    study.interval = 3000;
+    oracle_write(path, &trace);
+    assert_int_equal(lab_study_run(&study, path, stderr, &outcome), STATUS_OK);
+    assert_int_equal(lab_store_open(out, "a command", 1, stderr, &file), STATUS_OK);
+    assert_int_equal(lab_store_add(file, outcome, stderr), STATUS_OK);
+    assert_int_equal(results_file_close(file, false, stderr), STATUS_OK);
+    opened = H5Fopen(out, H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(opened >= 0);
+    snprintf(name, sizeof(name), "/variants/%s/0003 sieve always 3%%", strrchr(path, '/') + 1);
+    cell = H5Gopen2(opened, name, H5P_DEFAULT);
+    assert_true(cell >= 0);
+    assert_true(attribute_of(cell, "misses") == (double)lab_misses(&outcome->results[3].counts));
+    assert_true(attribute_of(cell, "miss_ratio") == lab_miss_ratio(&outcome->results[3].counts));
+    assert_true(attribute_of(cell, "misses_compulsory") == (double)outcome->results[3].counts.misses[LAB_MISS_COMPULSORY]);
+    set = H5Dopen2(cell, "misses", H5P_DEFAULT);
+    assert_true(set >= 0);
+    assert_int_equal(outcome->series[3].count, 4);
+    assert_true(H5Dread(set, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, misses) >= 0);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(misses[i], outcome->series[3].intervals[i].misses);
+    H5Dclose(set);
+    H5Gclose(cell);
+    H5Fclose(opened);
+    lab_outcome_free(outcome);
+    unlink(out);
+    unlink(path);
+    free(out);
+    free(path);
+    zipf_trace_free(&trace);
+}
+
+static void a_file_that_is_abandoned_leaves_nothing(void **state)
+{
+    const char *out = path_of("g.h5");
+    struct results_file *file = NULL;
+    char temporary[320];
+
+    (void)state;
+    snprintf(temporary, sizeof(temporary), "%s.part%d", out, (int)getpid());
+    assert_int_equal(lab_store_open(out, "a command", 1, stderr, &file), STATUS_OK);
+    assert_int_equal(access(temporary, F_OK), 0);
+    results_file_abandon(file);
+    assert_int_equal(access(temporary, F_OK), -1);
+    assert_int_equal(access(out, F_OK), -1);
+}
+
+static void folder_remove(const char *folder)
+{
+    char command[512];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void a_report_has_a_point_a_size_and_a_column_a_policy(void **state)
+{
+    struct lab_study study = study_of("lru,sieve,fifo,lfu,gdsf", "100obj,20obj,0obj,3%,10%");
+    struct zipf_trace trace = zipf_trace_create(300, 10000, 0.9, 3, true);
+    char *path = strdup(path_of("h.oracleGeneral"));
+    char *folder = strdup(path_of("h-report"));
+    char name[512], line[512];
+    struct lab_outcome *outcome;
+    FILE *data;
+
+    (void)state;
+    study.interval = 3000;
+    oracle_write(path, &trace);
+    assert_int_equal(lab_study_run(&study, path, stderr, &outcome), STATUS_OK);
+    assert_int_equal(lab_report(folder, outcome, stderr), STATUS_OK);
+    snprintf(name, sizeof(name), "%s/data/mrc-objects.dat", folder);
+    data = fopen(name, "r");
+    assert_non_null(data);
+    assert_non_null(fgets(line, sizeof(line), data));
+    for (uint32_t i = 0; i < 2; i++) { /* the smaller first; a cache of nothing has no place on the axis */
+        double at, value;
+        int used, more;
+
+        assert_non_null(fgets(line, sizeof(line), data));
+        assert_int_equal(sscanf(line, "%lf%n", &at, &used), 1);
+        assert_true(at == (i == 0 ? 20 : 100));
+        for (uint32_t policy = 0; policy < 5; policy++, used += more) {
+            const double ratio = lab_miss_ratio(&outcome->results[policy * 5 + (i == 0 ? 1 : 0)].counts);
+
+            assert_int_equal(sscanf(line + used, "%lf%n", &value, &more), 1);
+            assert_true(value > 100 * ratio - 1e-6 && value < 100 * ratio + 1e-6);
+        }
+    }
+    assert_null(fgets(line, sizeof(line), data));
+    fclose(data);
+    for (uint32_t i = 0; i < 6; i++) {
+        static const char *const files[] = {"index.html", "data/mrc-bytes.dat", "data/mrc-byte-misses.dat", "data/mrc-loads.dat",
+                                            "data/drift.dat", "data/plot.gp"};
+
+        snprintf(name, sizeof(name), "%s/%s", folder, files[i]);
+        if (access(name, F_OK) != 0)
+            fail_msg("no %s", name);
+    }
+    lab_outcome_free(outcome);
+    folder_remove(folder);
+    unlink(path);
+    free(folder);
+    free(path);
+    zipf_trace_free(&trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +401,9 @@ int main(void)
         cmocka_unit_test(counts_begin_after_the_warm_up_and_add_up),
         cmocka_unit_test(places_are_by_misses_bytes_and_seconds_within_a_size),
         cmocka_unit_test(traces_that_are_odd_are_counted_and_those_that_are_broken_refused),
+        cmocka_unit_test(a_file_has_the_numbers_and_the_series_of_every_cell),
+        cmocka_unit_test(a_file_that_is_abandoned_leaves_nothing),
+        cmocka_unit_test(a_report_has_a_point_a_size_and_a_column_a_policy),
         cmocka_unit_test(what_is_stopped_ends_with_all_its_processes),
     };
 
