@@ -151,7 +151,8 @@ void http_retry_after(struct http_request *request, uint32_t ms)
     http_add_header(request, "retry-after-ms", text);
 }
 
-void http_put_headers(struct http_request *request, struct MHD_Response *response, const char *content_type)
+/* What every answer has. */
+static void put_own_headers(struct http_request *request, struct MHD_Response *response, const char *content_type)
 {
     char text[24];
 
@@ -165,6 +166,11 @@ void http_put_headers(struct http_request *request, struct MHD_Response *respons
         MHD_add_response_header(response, "content-type", content_type);
     if (atomic_load(&request->server->stopping))
         MHD_add_response_header(response, "connection", "close");
+}
+
+void http_put_headers(struct http_request *request, struct MHD_Response *response, const char *content_type)
+{
+    put_own_headers(request, response, content_type);
     for (uint32_t i = 0; i < request->added_count; i++)
         MHD_add_response_header(response, request->added[i].name, request->added[i].value);
 }
@@ -278,7 +284,7 @@ void http_answer_stopping(struct http_request *request)
 
     check(response != NULL);
     MHD_add_response_header(response, "retry-after", "1");
-    http_put_headers(request, response, "application/json");
+    put_own_headers(request, response, "application/json"); /* the handler may be adding its own this moment */
     request->overtaken = true;
     request->status = 503;
     request->sent_bytes = strlen(text);
