@@ -79,7 +79,7 @@ note $platform "the platform killed at random: $(grep -E 'ERROR: |^seed|crashed;
 threaded="device/test_team model/test_shard train/test_train_ranks ../worker/test_random ../worker/test_versions ../worker/test_server ../worker/test_server_bounds \
     ../crypto/test_vault ../store/test_store ../control/metadata/test_jobs ../control/metadata/test_killed ../control/admin/test_admin \
     ../control/core/test_requests ../control/core/test_adapters ../control/core/test_usage ../control/core/test_storm \
-    ../control/driver/test_driver ../control/driver/test_driver_fleet ../control/api/test_files ../control/api/test_jobs \
+    ../control/driver/test_driver ../control/driver/test_driver_fleet ../control/api/test_files ../control/api/test_jobs ../task/test_validator \
     ../control/http/test_http ../control/http/test_guards ../control/http/test_streams ../control/http/test_uploads"
 programs=$(for test in $threaded; do echo "build/tsan/tests/exec/engine/$test"; done | sed 's#engine/\.\./##')
 # shellcheck disable=SC2086

@@ -248,14 +248,26 @@ static bool goes_on(struct task *task)
     return goes_on;
 }
 
+/* What is waited for, and how long: of the link, to which the working thread may be speaking. */
+static int choose_wait(struct task *task, struct pollfd ret_both[2])
+{
+    int within_ms;
+
+    pthread_mutex_lock(&task->mutex);
+    ret_both[0] = (struct pollfd){.fd = link_descriptor(task->link), .events = (short)(POLLIN | (link_wants_output(task->link) ? POLLOUT : 0))};
+    ret_both[1] = (struct pollfd){.fd = task->wake, .events = POLLIN};
+    within_ms = wait_ms(task);
+    pthread_mutex_unlock(&task->mutex);
+    return within_ms;
+}
+
 bool task_attend(struct task *task)
 {
     while (goes_on(task)) {
-        struct pollfd both[2] = {{.fd = link_descriptor(task->link), .events = (short)(POLLIN | (link_wants_output(task->link) ? POLLOUT : 0))},
-                                 {.fd = task->wake, .events = POLLIN}};
+        struct pollfd both[2];
         uint64_t count;
 
-        (void)poll(both, 2, wait_ms(task));
+        (void)poll(both, 2, choose_wait(task, both));
         if ((both[1].revents & POLLIN) != 0)
             (void)!read(task->wake, &count, sizeof(count));
         hear(task);

@@ -96,9 +96,10 @@ static bool run(struct task *task)
         fault = FAULT_MEMORY;
     }
     works = fault == FAULT_NONE;
-    if (!works)
+    if (!works) {
         task_say_failed(task, 0, fault, refusal.text);
-    task->is_over |= !works;
+        task->is_over = true; /* with a thread it is that one's to say */
+    }
     committed = task_attend(task);
     if (works)
         pthread_join(thread, NULL);
