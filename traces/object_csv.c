@@ -279,13 +279,15 @@ static uint32_t csv_fill(struct object_trace *trace, struct object_request *rows
         rows[count].size_bytes = trace->options.size_bytes;
         rows[count].at_ns = 0;
         rows[count].next = OBJECT_NEXT_UNKNOWN;
-        behind = plain_line(trace, at, &rows[count]);
+        behind = trace->csv.separator == ' ' ? NULL : plain_line(trace, at, &rows[count]); /* runs of blanks are one */
         if (behind != NULL)
             object_used(trace, (size_t)(behind - at));
+        else if (trace->end != STATUS_OK || !object_texts_settle(trace))
+            return 0;
         else if (!careful_line(trace, trace->row + count, &rows[count]))
             return count;
     }
-    return count;
+    return object_texts_settle(trace) ? count : 0;
 }
 
 static bool csv_recognise(const struct object_trace *trace)

@@ -1,13 +1,16 @@
 /* Texts as dense numbers in order of appearance, exact: texts are compared, hashes only find them. Growing: the text, 8 bytes
- * of its place and 16 to 32 of the table for each. */
+ * of its place and 32 to 64 of the table for each. Looked up together, so that memory is waited for together. */
 #ifndef TRACES_OBJECT_NAMES_H
 #define TRACES_OBJECT_NAMES_H
 
 #include "base/base.h"
 
+enum { NAME_BYTES_MAX = 1024, NAMES_BATCH_MAX = 32 };
+
 struct name_cell {
-    uint32_t tag;    /* of the hash, so that most other texts are passed by unread */
+    uint32_t tag;    /* low bits of the hash, some of which are the place */
     uint32_t number; /* NONE_INDEX: empty */
+    uint64_t place;  /* in `text`, times PLACE_LENGTHS, and the length */
 };
 
 struct object_names {
@@ -21,8 +24,14 @@ struct object_names {
     uint32_t mask;
 };
 
-/* The number of a text, which is new when it was not there. FULL: no memory, or 2^30 texts. */
-enum status object_names_number(struct object_names *names, const char *text, size_t length, uint32_t *ret_number);
+struct name_wanted {
+    const char *text;
+    size_t length; /* 1 .. NAME_BYTES_MAX */
+    uint64_t *ret_number; /* set to `first` + its number */
+};
+
+/* Numbers of up to NAMES_BATCH_MAX texts; those that were not there are new, in this order. FULL: no memory, or 2^30 texts. */
+enum status object_names_numbers(struct object_names *names, const struct name_wanted *wanted, uint32_t count, uint64_t first);
 const char *object_names_text(const struct object_names *names, uint32_t number, size_t *ret_length);
 /* Leaves it empty, as all zero is. */
 void object_names_free(struct object_names *names);

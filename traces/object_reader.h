@@ -29,6 +29,8 @@ struct object_format {
 /* Of formats of lines. */
 struct object_text {
     struct object_names names; /* ids that are texts */
+    struct name_wanted wanted[NAMES_BATCH_MAX]; /* ids of this batch whose numbers are still to come */
+    uint32_t wanted_count;
     bool texts;                /* an id was one, since the beginning */
     bool big_numbers;          /* an id of 2^63 or above was a number, likewise */
     bool unterminated;         /* the last line, which is in the chunk, had no newline */

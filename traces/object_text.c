@@ -124,19 +124,38 @@ static const char *number_id(struct object_trace *trace, uint64_t value)
     return trace->text.texts ? mixed : NULL;
 }
 
-static const char *text_id(struct object_trace *trace, const char *text, size_t length, uint64_t *ret_id)
+bool object_texts_settle(struct object_trace *trace)
 {
-    uint32_t number;
+    struct object_text *text = &trace->text;
+    enum status status = object_names_numbers(&text->names, text->wanted, text->wanted_count, OBJECT_NAMES_BEGIN);
 
+    text->wanted_count = 0;
+    if (status == STATUS_OK)
+        return true;
+    object_say(trace, STATUS_IO, "there is no memory for more texts of ids than %u; give numbers", text->names.count);
+    return false;
+}
+
+/* NULL, or why a text may not be an id. */
+static const char *wrong_text(struct object_trace *trace, size_t length)
+{
     if (trace->text.big_numbers)
         return mixed;
     if (length > OBJECT_NAME_MAX)
         return "is longer than 1024 bytes";
     trace->text.texts = true;
-    if (object_names_number(&trace->text.names, text, length, &number) != STATUS_OK)
-        return "is one text more than there is memory for; give numbers";
-    *ret_id = OBJECT_NAMES_BEGIN + number;
     return NULL;
+}
+
+static const char *text_id(struct object_trace *trace, const char *text, size_t length, uint64_t *ret_id)
+{
+    const struct name_wanted wanted = {text, length, ret_id};
+    const char *problem = wrong_text(trace, length);
+
+    check(trace->text.wanted_count == 0); /* numbers follow the order in which texts appear */
+    if (problem == NULL && object_names_numbers(&trace->text.names, &wanted, 1, OBJECT_NAMES_BEGIN) != STATUS_OK)
+        return "is one text more than there is memory for; give numbers";
+    return problem;
 }
 
 const char *object_id_of(struct object_trace *trace, const char *text, size_t length, uint64_t *ret_id)
@@ -196,7 +215,11 @@ static const char *plain_text(struct object_trace *trace, const char *at, char s
             return NULL;
     if (at == begin || (*at != separator && *at != '\n' && !(at[0] == '\r' && at[1] == '\n')))
         return NULL;
-    return text_id(trace, begin, (size_t)(at - begin), ret_id) == NULL ? at : NULL;
+    if (wrong_text(trace, (size_t)(at - begin)) != NULL ||
+        (trace->text.wanted_count == NAMES_BATCH_MAX && !object_texts_settle(trace)))
+        return NULL;
+    trace->text.wanted[trace->text.wanted_count++] = (struct name_wanted){begin, (size_t)(at - begin), ret_id};
+    return at;
 }
 
 const char *object_plain_id(struct object_trace *trace, const char *at, char separator, char quote, uint64_t *ret_id)

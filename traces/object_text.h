@@ -49,7 +49,9 @@ static inline const char *object_digits(const char *at, uint64_t *ret_value, uin
 }
 
 /* An id at `at` up to the byte `separator` or the line's end. Returns where it ends; NULL: not plainly good, so that
- * object_id_of() shall say. `quote` begins no plain id. */
+ * object_id_of() shall say, once the texts are settled. `quote` begins no plain id. A text is noted and gets its number
+ * when texts are settled: until then its bytes and ret_id must stay. */
+bool object_texts_settle(struct object_trace *trace); /* false: no memory; trace->end says so */
 const char *object_plain_id(struct object_trace *trace, const char *at, char separator, char quote, uint64_t *ret_id);
 
 #endif

@@ -70,6 +70,11 @@ static void separators_other_than_the_comma(void **state)
     objects = csv_with("7;3\n", &(struct object_columns){.id = "1", .size = "2", .separator = ';'});
     assert_objects_good(&objects, 1);
     assert_request(&objects.rows[0], 7, 3, 0, UNKNOWN);
+    objects = csv_with("a b id\nx y 7\nx  y\t 8 \n", &(struct object_columns){.separator = ' '});
+    assert_objects_good(&objects, 2);
+    assert_int_equal(objects.rows[1].id, 8);
+    objects = csv_with("a b id\nx  7\n", &(struct object_columns){.separator = ' '});
+    assert_objects_refuse(&objects, STATUS_CORRUPT, 0, "bytes:2:5: 2 columns where the first line has 3;");
 }
 
 static void times_in_every_unit(void **state)
@@ -289,6 +294,36 @@ static void names_are_told_again(void **state)
     object_trace_close(trace);
 }
 
+static void many_texts_have_numbers_in_order_of_appearance(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 3, TEXTS = 5000 };
+    static char text[ROUNDS * TEXTS * 24];
+    size_t used = 0;
+    struct object_trace *trace;
+    struct object_request rows[100];
+    char message[TRACE_MESSAGE_MAX];
+    uint32_t count;
+    uint64_t row = 0;
+
+    for (uint32_t i = 0; i < ROUNDS * TEXTS; i++) /* some lines in quotes, so that both ways number them */
+        used += (size_t)snprintf(text + used, sizeof(text) - used, i % 7 == 3 ? "\"object-%u\"\n" : "object-%u\n", i % TEXTS);
+    assert_int_equal(object_trace_open_bytes(text, used, "csv", &(struct object_options){.columns = &(struct object_columns){.id = "1"}},
+                                             &trace, message), STATUS_OK);
+    while (object_trace_read(trace, rows, 100, &count) == STATUS_OK)
+        for (uint32_t i = 0; i < count; i++, row++) {
+            char name[32];
+            size_t length;
+            size_t expected = (size_t)snprintf(name, sizeof(name), "object-%u", (unsigned)(row % TEXTS));
+
+            assert_int_equal(rows[i].id, NAME(row % TEXTS));
+            assert_memory_equal(object_trace_name(trace, rows[i].id, &length), name, expected);
+            assert_int_equal(length, expected);
+        }
+    assert_int_equal(row, ROUNDS * TEXTS);
+    object_trace_close(trace);
+}
+
 static void a_line_without_an_end_is_refused(void **state)
 {
     (void)state;
@@ -366,6 +401,7 @@ int main(void)
         cmocka_unit_test(numbers_of_64_bits_are_themselves_where_no_text_is),
         cmocka_unit_test(keys_that_are_none_are_refused),
         cmocka_unit_test(names_are_told_again),
+        cmocka_unit_test(many_texts_have_numbers_in_order_of_appearance),
         cmocka_unit_test(a_line_without_an_end_is_refused),
         cmocka_unit_test(the_format_is_guessed_from_the_header),
         cmocka_unit_test(both_ways_say_the_same),
