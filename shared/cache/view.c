@@ -366,6 +366,22 @@ uint32_t evict_heap_victim(const struct evict_view *view)
     return heap_search(view, 0, NONE_INDEX);
 }
 
+/* --- cost ------------------------------------------------------------------------------------------------------------------ */
+
+#define COST_MAX (UINT64_C(1) << 48) /* three days */
+/* Any constant gives the same decisions; this one leaves 13 bits of uses / size for an entry of 84 MB in 16 fraction bits. */
+#define COST_ONE (UINT64_C(1) << 24)
+
+uint64_t evict_reload_cost(const struct evict_view *view, uint64_t bytes)
+{
+    uint128 cost = (uint128)bytes * (uint64_t)view->cost_ns_per_mib;
+
+    if (view->cost_fixed_ns == 0 && view->cost_ns_per_mib == 0)
+        return COST_ONE;
+    cost = (cost >> 20) + (uint64_t)view->cost_fixed_ns;
+    return cost < COST_MAX ? (uint64_t)cost : COST_MAX;
+}
+
 /* --- chance ----------------------------------------------------------------------------------------------------------------- */
 
 uint64_t evict_draw(struct evict_view *view, uint64_t purpose)

@@ -114,6 +114,9 @@ void evict_heap_update(struct evict_view *view, uint32_t entry);
 /* The smallest (key, order) among the evictable; NONE_INDEX if none. Goes down past unevictable entries only. */
 uint32_t evict_heap_victim(const struct evict_view *view);
 
+/* What a reload costs: an estimate in nanoseconds, at most 2^48; where no cost is given, the same for all, large enough for fractions. */
+uint64_t evict_reload_cost(const struct evict_view *view, uint64_t bytes);
+
 /* Chance: a hash of salt, purpose and how many were drawn before. evict_draw_below(): uniform below `bound`, which is at least 1. */
 uint64_t evict_draw(struct evict_view *view, uint64_t purpose);
 uint64_t evict_draw_below(struct evict_view *view, uint64_t purpose, uint64_t bound);

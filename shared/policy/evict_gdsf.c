@@ -6,28 +6,14 @@
  * for gdsf_remove() moves the origin to L as soon as it is not. Hence every key is below 2^63: nothing wraps. */
 #include "policy/policy.h"
 
-#define COST_MAX ((uint128)1 << 48)
 #define HITS_MAX (UINT64_C(1) << 32)
 #define VALUE_MAX ((UINT64_C(1) << 62) - 1)
 #define CLOCK_MAX ((UINT64_C(1) << 62) - 1)
 #define FRACTION_BITS 16
-/* Stands for 1 where no cost is given. Any constant gives the same decisions; this one leaves 13 bits of hits / size
- * for an entry of 84 MB. */
-#define COST_ONE (UINT64_C(1) << 24)
-
-static uint128 reload_cost(const struct evict_view *view, uint64_t bytes)
-{
-    uint128 cost = (uint128)bytes * (uint64_t)view->cost_ns_per_mib;
-
-    if (view->cost_fixed_ns == 0 && view->cost_ns_per_mib == 0)
-        return COST_ONE;
-    cost = (cost >> 20) + (uint64_t)view->cost_fixed_ns;
-    return cost < COST_MAX ? cost : COST_MAX;
-}
 
 static uint64_t gdsf_key(const struct evict_view *view, const struct evict_entry *entry)
 {
-    uint128 value = min_u64(entry->hits, HITS_MAX) * reload_cost(view, entry->bytes);
+    uint128 value = (uint128)min_u64(entry->hits, HITS_MAX) * evict_reload_cost(view, entry->bytes);
 
     value = (value << FRACTION_BITS) / max_u64(entry->size, 1);
     return view->clock + (value < VALUE_MAX ? (uint64_t)value : VALUE_MAX);
