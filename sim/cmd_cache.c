@@ -6,6 +6,7 @@
 
 #include "cachelab/study.h"
 #include "cmd.h"
+#include "cmd_objects.h"
 #include "host/options.h"
 #include "report/report.h"
 #include "results/file.h"
@@ -16,6 +17,9 @@ struct cache_arguments {
     const char *traces[TRACES_MAX];
     uint32_t traces_count;
     struct lab_study study;
+    struct object_arguments objects;
+    struct object_columns columns;
+    struct object_options options;
     const char *out;
     const char *report;
     bool json;
@@ -34,7 +38,6 @@ static void on_interrupt(int signal_number)
     X(policy, "LIST", "lru,sieve,slru:segments=4; all: every one that a cache which serves can have")                \
     X(size, "LIST", "250obj, 8GiB, 1% of the working set's bytes (by the objects' last sizes), 1%obj of its objects") \
     X(admit, "LIST", "what may enter at all: always (default), or as berth-sim policies lists them")                 \
-    X(format, "FORMAT", "of the traces; without it bytes and names tell")                                            \
     X(requests, "N", "only the first N")                                                                             \
     X(warmup, "N", "the first N requests fill the cache and are not counted")                                        \
     X(in_flight, "N", "the objects of the last N requests are pinned")                                               \
@@ -53,11 +56,13 @@ static void on_interrupt(int signal_number)
 enum {
 #define X(name, argument, about) OPTION_##name,
     CACHE_OPTIONS(X)
+    OBJECT_VALUES(X)
 #undef X
 };
 static const struct option table[] = {
 #define X(name, argument, about) {#name, argument, about},
     CACHE_OPTIONS(X)
+    OBJECT_VALUES(X)
 #undef X
 };
 
@@ -65,15 +70,10 @@ static const char usage[] = "usage: berth-sim cache TRACE... --policy LIST --siz
 
 static void print_help(FILE *out)
 {
-    const char *name;
-    const char *about;
-
     fprintf(out, "%s\nSends traces of objects through caches of every policy, admission and size that is named, and tells misses by\n"
                  "count, by bytes, by the seconds that their loads take, and by cause.\n\noptions:\n", usage);
     options_print(out, table, ARRAY_COUNT(table));
-    fprintf(out, "\nformats:\n");
-    for (size_t i = 0; object_format_at(i, &name, &about); i++)
-        fprintf(out, "  %-14s %s\n", name, about);
+    object_formats_print(out);
     fputs("\ncauses of misses:\n", out);
 #define X(NAME, name, about_it) fprintf(out, "  %-14s %s\n", #name, about_it);
     LAB_MISSES(X)
@@ -149,9 +149,12 @@ static bool option_take(const struct options *options, int option, const char *v
         return admissions_read(options, at, value, study);
     case OPTION_size:
         return sizes_read(options, at, value, study);
-    case OPTION_format:
-        study->format = value;
-        break;
+#define X(field, argument, about)         \
+    case OPTION_##field:                  \
+        arguments->objects.field = value; \
+        return true;
+    OBJECT_VALUES(X)
+#undef X
     case OPTION_requests:
         return count_take(options, option, value, 1, INT64_MAX, &study->requests_max);
     case OPTION_warmup:
@@ -243,6 +246,10 @@ static bool read_arguments(int argc, char **argv, struct cache_arguments *argume
     }
     if (study->admissions_count == 0)
         check(admissions_read(&options, OPTION_admit, "always", study));
+    if (!object_arguments_take(&arguments->objects, options.command, &arguments->columns, &arguments->options, stderr))
+        return false;
+    study->format = arguments->objects.format;
+    study->options = &arguments->options;
     return enough(arguments);
 }
 

@@ -74,15 +74,15 @@ bool object_arguments_take(const struct object_arguments *arguments, const char 
     struct object_columns columns = {0};
     struct object_options options = {.columns = ret_columns, .ignore_next = arguments->ignore_next};
 
-    if (!take_column(command, arguments->id, columns.id, errors) || !take_column(command, arguments->size, columns.size, errors) ||
-        !take_column(command, arguments->time, columns.time, errors) ||
-        !take_column(command, arguments->adapter, columns.adapter, errors) ||
-        !take_unit(command, arguments->unit, &columns.time_unit, errors) ||
+    if (!take_column(command, arguments->id_column, columns.id, errors) || !take_column(command, arguments->size_column, columns.size, errors) ||
+        !take_column(command, arguments->time_column, columns.time, errors) ||
+        !take_column(command, arguments->adapter_column, columns.adapter, errors) ||
+        !take_unit(command, arguments->time_unit, &columns.time_unit, errors) ||
         !take_separator(command, arguments->separator, &columns.separator, errors) ||
         !take_size(command, arguments->size_bytes, &options.size_bytes, errors))
         return false;
-    if (arguments->adapter != NULL && (arguments->id != NULL || arguments->size != NULL || arguments->separator != NULL)) {
-        fprintf(errors, "%s: with --adapter it is a csv of requests, and --id, --size and --separator do not go with it\n", command);
+    if (arguments->adapter_column != NULL && (arguments->id_column != NULL || arguments->size_column != NULL || arguments->separator != NULL)) {
+        fprintf(errors, "%s: with --adapter-column it is a csv of requests, and --id-column, --size-column and --separator do not go with it\n", command);
         return false;
     }
     *ret_columns = columns;

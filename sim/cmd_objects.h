@@ -10,12 +10,12 @@
 /* X(field of struct object_arguments, argument, about) */
 #define OBJECT_VALUES(X)                                                                                             \
     X(format, "FORMAT", "one of the formats below; without it the file tells")                                       \
-    X(id, "COLUMN", "csv: name or number (from 1) of the object's id; the usual names are found by themselves")       \
-    X(size, "COLUMN", "csv: its size in bytes")                                                                      \
-    X(time, "COLUMN", "csv: time of the request")                                                                    \
-    X(unit, "UNIT", "csv: of times; s (default), ms, us, ns or datetime")                                            \
+    X(id_column, "COLUMN", "csv: name or number (from 1) of the object's id; the usual names are found by themselves") \
+    X(size_column, "COLUMN", "csv: its size in bytes")                                                               \
+    X(time_column, "COLUMN", "csv: time of the request")                                                             \
+    X(time_unit, "UNIT", "csv: s (default), ms, us, ns or datetime")                                                 \
     X(separator, "C", "csv: between columns; a comma (default), ';', '|', 'tab' or 'space'")                         \
-    X(adapter, "COLUMN", "csv of requests to models: the adapter is the object, requests for the base are passed over") \
+    X(adapter_column, "COLUMN", "csv of requests to models: the adapter is the object; requests for the base are passed over") \
     X(size_bytes, "N", "size of each object where the format has none (1)")
 #define OBJECT_FLAGS(X) \
     X(ignore_next, NULL, "next accesses that the trace tells are neither checked nor used")

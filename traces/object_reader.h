@@ -48,6 +48,7 @@ struct object_csv {
 struct object_trace {
     const struct object_format *format;
     struct object_options options; /* without columns, which are here: the caller's may go */
+    bool size_given;               /* options.size_bytes is the caller's */
     struct object_columns columns;
     struct object_text text;
     struct object_csv csv;

@@ -136,8 +136,10 @@ static enum status start(struct object_trace *trace)
                                              .has_next = trace->format->has_next && !trace->options.ignore_next,
                                              .has_size = trace->format->has_size,
                                              .has_time = trace->format->has_time};
-    if (trace->format->start != NULL)
-        return trace->format->start(trace);
+    if (trace->format->start != NULL && trace->format->start(trace) != STATUS_OK)
+        return trace->end;
+    if (trace->size_given && trace->info.has_size)
+        return object_say(trace, STATUS_INVALID, "it has sizes of its own; leave the given one out");
     return STATUS_OK;
 }
 
@@ -178,7 +180,8 @@ static struct object_trace *create(const char *path, const struct object_options
     if (trace->options.columns != NULL)
         trace->columns = *trace->options.columns;
     trace->options.columns = NULL;
-    if (trace->options.size_bytes == 0)
+    trace->size_given = trace->options.size_bytes != 0;
+    if (!trace->size_given)
         trace->options.size_bytes = 1;
     path_show(path, trace->path, sizeof(trace->path));
     return trace;

@@ -37,7 +37,7 @@ struct object_columns {
 
 struct object_options {
     const struct object_columns *columns; /* csv only; NULL: all empty */
-    uint64_t size_bytes; /* of each object where the format has no sizes; 0: 1 */
+    uint64_t size_bytes; /* of each object where the format has no sizes; 0: 1; refused where it has */
     bool ignore_next;    /* what the file says of it is neither checked nor given */
 };
 

@@ -139,8 +139,6 @@ static enum status begin(struct conversion *conversion)
     struct writer *writer = &conversion->writer;
     const struct object_trace_info info = object_trace_info(conversion->trace);
 
-    if (info.has_size && config->size_given)
-        return say_file(conversion, config->input, "it has sizes of its own; leave the given one out", STATUS_INVALID);
     writer->trace = conversion->trace;
     writer->has_size = info.has_size || config->size_given;
     writer->has_time = info.has_time;

@@ -84,7 +84,8 @@ static void columns_units_and_separators_are_taken(void **state)
     struct spoken spoken;
 
     set("when|who|what|how large\n1500|5|a|10\n2000|6|b|20\n", ".csv");
-    spoken = SPEAK(input, output_path, "--id", "what", "--size=4", "--time", "when", "--unit", "ms", "--separator", "|");
+    spoken = SPEAK(input, output_path, "--id-column", "what", "--size-column=4", "--time-column", "when", "--time-unit", "ms",
+                   "--separator", "|");
     assert_string_equal(spoken.errors, "");
     assert_int_equal(spoken.code, 0);
     assert_output_is("time,id,size\n1.5,a,10\n2,b,20\n");
@@ -125,7 +126,7 @@ static void json_is_one_object(void **state)
     json_t *root;
 
     set("arrived,adapter\n0,a\n1,\n2,a\n", ".h5");
-    spoken = SPEAK(input, output_path, "--adapter", "adapter", "--time", "arrived", "--json");
+    spoken = SPEAK(input, output_path, "--adapter-column", "adapter", "--time-column", "arrived", "--json");
     root = json_loads(spoken.output, 0, NULL);
     assert_non_null(root);
     assert_string_equal(json_string_value(json_object_get(root, "from")), "requests");
@@ -165,14 +166,14 @@ static void wrong_words_are_usage(void **state)
         {{NULL}, "name the trace to read and the one to write; see --help"},
         {{"a.csv", NULL}, "name the trace to read and the one to write; see --help"},
         {{"a", "b", "c", NULL}, "one trace in and one out, not also 'c'"},
-        {{"a", "b", "--unit", "h", NULL}, "no time unit 'h': s, ms, us, ns or datetime"},
+        {{"a", "b", "--time-unit", "h", NULL}, "no time unit 'h': s, ms, us, ns or datetime"},
         {{"a", "b", "--separator", "x", NULL}, "no separator 'x':"},
         {{"a", "b", "--size-bytes", "0", NULL}, "--size-bytes 0: a whole number from 1 to 2^63 - 1"},
         {{"a", "b", "--size-bytes", "9223372036854775808", NULL}, "--size-bytes 9223372036854775808: a whole number"},
         {{"a", "b.csv", "--to", "xls", NULL}, "no such format is written; name one of oracleGeneral, lcs, berth-hdf5, csv, txt"},
-        {{"a", "b.csv", "--adapter=x", "--id=y", NULL}, "with --adapter it is a csv of requests"},
+        {{"a", "b.csv", "--adapter-column=x", "--id-column=y", NULL}, "with --adapter-column it is a csv of requests"},
         {{"traces/samples/generic-sample.csv", "/tmp/b.csv", "--format", "x", NULL}, "no format 'x' of object traces; there are"},
-        {{"traces/samples/generic-sample.csv", "/tmp/b.csv", "--format=txt", "--id=1", NULL}, "columns are named for csv only, and this is txt;"},
+        {{"traces/samples/generic-sample.csv", "/tmp/b.csv", "--format=txt", "--id-column=1", NULL}, "columns are named for csv only, and this is txt;"},
     };
 
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {

@@ -200,7 +200,8 @@ static void columns_may_be_named(void **state)
 {
     (void)state;
     const char *path = file_of("named.csv", "when;what;large\n1.5;a;10\n2.5;b;20\n4;a;10\n");
-    const struct spoken *spoken = SPEAK(path, "--format", "csv", "--id", "what", "--size", "large", "--time=when", "--separator", ";");
+    const struct spoken *spoken = SPEAK(path, "--format", "csv", "--id-column", "what", "--size-column", "large", "--time-column=when", "--separator",
+                                        ";");
 
     assert_string_equal(spoken->errors, "");
     assert_int_equal(spoken->code, EXIT_OK);

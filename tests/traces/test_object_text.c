@@ -16,7 +16,7 @@ static struct objects csv(const char *text)
 
 static struct objects csv_with(const char *text, const struct object_columns *columns)
 {
-    const struct object_options options = {.columns = columns, .size_bytes = 5};
+    const struct object_options options = {.columns = columns};
 
     return objects_of_text(text, "csv", &options);
 }
@@ -38,11 +38,16 @@ static void a_file_of_ids_alone_has_sizes_of_the_caller(void **state)
 {
     (void)state;
     const struct object_columns columns = {.id = "who"};
-    struct objects objects = csv_with("what,who\na,7\nb,9\n", &columns);
+    const struct object_options options = {.columns = &columns, .size_bytes = 5};
+    struct objects objects = objects_of_text("what,who\na,7\nb,9\n", "csv", &options);
 
     assert_objects_good(&objects, 2);
     assert_request(&objects.rows[1], 9, 5, 0, UNKNOWN);
     assert_false(objects.info.has_size || objects.info.has_time);
+    objects = csv_with("what,who\na,7\nb,9\n", &columns);
+    assert_request(&objects.rows[1], 9, 1, 0, UNKNOWN);
+    objects = objects_of_text("size,who\n1,7\n", "csv", &options);
+    assert_objects_refuse(&objects, STATUS_INVALID, 0, "bytes: it has sizes of its own; leave the given one out");
 }
 
 static void numbers_mean_columns_and_values_a_row(void **state)
