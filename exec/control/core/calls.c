@@ -39,23 +39,33 @@ void said_free(struct said *said, bool descriptors_too)
 
 /* --- the queue ------------------------------------------------------------------------------------------------------------------- */
 
-/* Under the lock. */
+/* Under the lock: whether the caller is to wake() once it has let go. The loop wants the lock as soon as it is awake, and a thread that
+ * stands back (the database's writer) might hold it for as long as others want the core; nor is one that is about to relied on. */
+static bool must_wake(struct core *core)
+{
+    if (core->is_woken && atomic_load(&core->wakers) == 0)
+        return false;
+    core->is_woken = true;
+    atomic_fetch_add(&core->wakers, 1);
+    return true;
+}
+
+/* The loop may be over by now, but core_close() waits for this. */
 static void wake(struct core *core)
 {
     const uint64_t one = 1;
 
-    if (core->is_woken)
-        return;
-    core->is_woken = true;
     check(write(core->wake, &one, sizeof(one)) == sizeof(one));
+    atomic_fetch_sub(&core->wakers, 1);
 }
 
-static void append(struct core *core, struct call *call)
+/* As must_wake(). */
+static bool append(struct core *core, struct call *call)
 {
     call->next = NULL;
     *core->calls_end = call;
     core->calls_end = &call->next;
-    wake(core);
+    return must_wake(core);
 }
 
 static enum status may_push(const struct core *core)
@@ -68,15 +78,18 @@ static enum status may_push(const struct core *core)
 enum status calls_push(struct core *core, struct call *call, bool bounded)
 {
     enum status status = STATUS_OK;
+    bool wakes = false;
 
     pthread_mutex_lock(&core->lock);
     if (bounded)
         status = may_push(core);
     if (status == STATUS_OK) {
         core->calls_count += bounded;
-        append(core, call);
+        wakes = append(core, call);
     }
     pthread_mutex_unlock(&core->lock);
+    if (wakes)
+        wake(core);
     return status;
 }
 
@@ -223,6 +236,7 @@ enum status core_ask(struct core *core, const struct core_ask *ask, uint64_t *re
 {
     struct call *call = calloc(1, sizeof(*call));
     struct request *request = NULL;
+    bool wakes = false;
     enum status status;
 
     check(ask->prompt_tokens >= 1 && ask->max_tokens >= 1);
@@ -236,7 +250,7 @@ enum status core_ask(struct core *core, const struct core_ask *ask, uint64_t *re
     call->request = request;
     pthread_mutex_lock(&core->lock);
     status = ask->base < core->config.bases_count ? may_push(core) : STATUS_INVALID;
-    if (status == STATUS_OK && core->stop_asked)
+    if (status == STATUS_OK && atomic_load(&core->stop_asked))
         status = STATUS_END;
     if (status == STATUS_OK && core->slots_free_count == 0)
         status = STATUS_FULL;
@@ -247,9 +261,11 @@ enum status core_ask(struct core *core, const struct core_ask *ask, uint64_t *re
         core->slots[slot] = request;
         core->calls_count++;
         *ret_request = request->id.value; /* before the loop can end it */
-        append(core, call);
+        wakes = append(core, call);
     }
     pthread_mutex_unlock(&core->lock);
+    if (wakes)
+        wake(core);
     if (status != STATUS_OK) {
         free(request);
         free(call);
@@ -261,6 +277,7 @@ static void touch(struct core *core, uint64_t id, uint32_t tokens, bool abort_as
 {
     const uint32_t slot = request_slot((request_id){id});
     struct request *request;
+    bool wakes = false;
 
     pthread_mutex_lock(&core->lock);
     request = slot < core->config.requests_max ? core->slots[slot] : NULL;
@@ -271,10 +288,12 @@ static void touch(struct core *core, uint64_t id, uint32_t tokens, bool abort_as
             request->is_touched = true;
             request->next_touched = core->touched;
             core->touched = request;
-            wake(core);
+            wakes = must_wake(core);
         }
     }
     pthread_mutex_unlock(&core->lock);
+    if (wakes)
+        wake(core);
 }
 
 void core_taken(struct core *core, uint64_t request, uint32_t tokens)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -182,8 +183,8 @@ void core_stop(struct core *core, uint32_t within_ms)
     if (!core->has_thread)
         return;
     pthread_mutex_lock(&core->lock);
-    core->stop_asked = true;
     core->stop_within_ms = within_ms;
+    atomic_store(&core->stop_asked, true);
     pthread_mutex_unlock(&core->lock);
     check(write(core->wake, &one, sizeof(one)) == sizeof(one));
     pthread_join(core->thread, NULL);
@@ -208,6 +209,8 @@ void core_close(struct core *core)
     if (core == NULL)
         return;
     core_stop(core, 0);
+    while (atomic_load(&core->wakers) > 0) /* the writer's, of an act that the loop has taken already */
+        (void)sched_yield();
     for (uint32_t i = 0; i < FETCHES_MAX; i++) {
         if (core->fetches[i].answered)
             close(core->fetches[i].object);

@@ -4,6 +4,7 @@
 #define CORE_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/hash.h"
@@ -380,6 +381,7 @@ struct core {
     int wake;                /* an eventfd */
     int64_t boot_first_ns;
     int64_t now_ns;          /* of this turn */
+    int64_t stop_at_ns;      /* 0: runs */
     bool launcher_gone;
 
     pthread_mutex_t lock;
@@ -388,9 +390,9 @@ struct core {
     uint32_t calls_count;    /* of others' */
     bool is_woken;
     bool is_closed;          /* nothing is taken any more */
-    bool stop_asked;
-    int64_t stop_at_ns;      /* 0: runs */
-    uint32_t stop_within_ms;
+    uint32_t stop_within_ms; /* before stop_asked, which the loop reads without the lock */
+    atomic_bool stop_asked;
+    atomic_uint wakers;      /* threads that have let go of the lock and are about to wake the loop */
     struct request **slots;  /* [requests_max] */
     uint32_t *slots_free;
     uint32_t slots_free_count;

@@ -221,14 +221,9 @@ static bool is_over(struct core *core, int64_t stop_at_ns)
 
 static int64_t stop_asked(struct core *core)
 {
-    int64_t stop_at_ns;
-
-    pthread_mutex_lock(&core->lock);
-    if (core->stop_asked && core->stop_at_ns == 0)
+    if (atomic_load(&core->stop_asked) && core->stop_at_ns == 0)
         core->stop_at_ns = core->now_ns + (int64_t)core->stop_within_ms * NS_PER_MS + 1;
-    stop_at_ns = core->stop_at_ns;
-    pthread_mutex_unlock(&core->lock);
-    return stop_at_ns;
+    return core->stop_at_ns;
 }
 
 /* Nothing is taken from here on; what was taken before is done. */
