@@ -22,6 +22,13 @@ struct act *act_create(struct core *core, meta_act *run, void (*then)(struct cor
     return act;
 }
 
+void act_free(struct act *act)
+{
+    free(act->tells);
+    free(act->known);
+    free(act);
+}
+
 static void done(void *context, enum status status, const struct refusal *refusal)
 {
     struct act *act = context;
@@ -58,8 +65,7 @@ void act_came_back(struct core *core, struct act *act)
         return;
     }
     act->then(core, act);
-    free(act->known);
-    free(act);
+    act_free(act);
 }
 
 void acts_retry(struct core *core)

@@ -198,8 +198,7 @@ static void free_calls(struct core *core)
     while (act != NULL) {
         struct act *next = act->next;
 
-        free(act->known);
-        free(act);
+        act_free(act);
         act = next;
     }
 }

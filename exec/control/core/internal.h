@@ -20,7 +20,9 @@
 
 #define WORKERS_MAX 256
 #define FETCHES_MAX 64
-#define TELLS_MAX 64
+#define UNCOMMITTED_MAX 64            /* of a trainer or validator */
+#define SERVER_UNCOMMITTED_MAX 2048   /* two seconds of the disk at a thousand answers a second: beyond, nothing of the server is read */
+#define TELLS_TOGETHER_MAX 256        /* in one commit */
 
 struct worker_link;
 struct server;
@@ -95,12 +97,13 @@ struct act {
     int64_t acked_seq;
     bool ended;              /* the row's */
     uint32_t refused;        /* tells that no account is there for */
+    struct tell *tells;
     uint32_t tells_count;
-    struct tell tells[TELLS_MAX];
     uint64_t *known;         /* workers that are there */
     uint32_t known_count;
 };
 struct act *act_create(struct core *core, meta_act *run, void (*then)(struct core *core, struct act *act), uint64_t worker);
+void act_free(struct act *act);
 /* The act is freed after then(). */
 void act_submit(struct core *core, struct act *act);
 void act_came_back(struct core *core, struct act *act);

@@ -8,7 +8,7 @@
 void server_tell(struct core *core, struct worker_link *worker, const struct tell *tell)
 {
     if (worker->tells_count == worker->tells_max) {
-        worker->tells_max = max_u32(TELLS_MAX, 2 * worker->tells_max);
+        worker->tells_max = max_u32(TELLS_TOGETHER_MAX, 2 * worker->tells_max);
         worker->tells = realloc(worker->tells, worker->tells_max * sizeof(*tell));
         check(worker->tells != NULL);
     }
@@ -98,7 +98,9 @@ void server_tells_turn(struct core *core, struct worker_link *worker)
         return;
     if (worker->tells_count > 0) {
         act = act_create(core, write_tells, tells_were_written, worker->launch.worker);
-        act->tells_count = min_u32(worker->tells_count, TELLS_MAX);
+        act->tells_count = min_u32(worker->tells_count, TELLS_TOGETHER_MAX);
+        act->tells = malloc(act->tells_count * sizeof(act->tells[0]));
+        check(act->tells != NULL);
         memcpy(act->tells, worker->tells, act->tells_count * sizeof(act->tells[0]));
         worker->is_telling = true;
         act_submit(core, act);

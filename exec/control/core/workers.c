@@ -109,7 +109,7 @@ static void talk(struct core *core, struct worker_link *worker, uint64_t committ
                                        .committed_seq = committed_seq,
                                        .is_adopted = worker->is_found && !worker->is_dead,
                                        .is_dead = worker->is_dead,
-                                       .uncommitted_max = TELLS_MAX};
+                                       .uncommitted_max = is_server(worker) ? SERVER_UNCOMMITTED_MAX : UNCOMMITTED_MAX};
     const size_t bytes = wire_bytes(&config);
     void *memory = malloc(bytes);
 

@@ -59,6 +59,44 @@ static void what_is_not_on_disk_yet_is_counted_and_timed(void **state)
     rig_end(&rig);
 }
 
+/* A commit that takes as long as it likes: answers of that server, and tokens of its streams, come all the while. */
+static void a_slow_disk_holds_up_no_answer(void **state)
+{
+    enum { ANSWERS = 200 };
+    pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
+    struct answer stream = {0};
+    struct actor *server;
+    int64_t output = 0;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_up(&rig);
+    OK(&rig, rig_ask(&rig, 1, NULL, 10, &stream));
+    UNTIL(&rig, (server = rig_has(&rig, stream.request)) != NULL);
+    UNTIL(&rig, core_counts(rig.core).tells_waiting == 0);
+    pthread_mutex_lock(&disk);
+    OK(&rig, meta_writer_submit(rig.writer, wait_for, let_be, &disk, &rig.refusal));
+    for (uint32_t i = 0; i < ANSWERS; i++) {
+        struct answer answer = {0};
+
+        OK(&rig, rig_ask(&rig, 1, NULL, 10, &answer));
+        UNTIL(&rig, rig_has(&rig, answer.request) == server);
+        assert_true(actor_tokens(server, answer.request, 1));
+        actor_done(server, answer.request, CORE_END_STOP);
+        UNTIL(&rig, answer.ends == 1);
+    }
+    assert_true(actor_tokens(server, stream.request, 4));
+    UNTIL(&rig, stream.tokens == 4);
+    assert_true(core_counts(rig.core).tells_waiting >= ANSWERS);
+    pthread_mutex_unlock(&disk);
+    actor_done(server, stream.request, CORE_END_STOP);
+    UNTIL(&rig, wire_state(server->wire).committed_seq == wire_state(server->wire).seq);
+    assert_int_equal(rig_usage(&rig, &output), ANSWERS + 1);
+    assert_int_equal(output, ANSWERS + 4);
+    rig_end(&rig);
+}
+
 /* Records of nobody's hold nothing up. */
 static void a_record_without_an_account_is_passed_over(void **state)
 {
@@ -128,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(usage_is_on_disk_before_the_server_may_forget_it),
         cmocka_unit_test(what_is_not_on_disk_yet_is_counted_and_timed),
+        cmocka_unit_test(a_slow_disk_holds_up_no_answer),
         cmocka_unit_test(a_record_without_an_account_is_passed_over),
         cmocka_unit_test(no_record_is_lost_or_doubled_by_control_planes_that_go),
     };
