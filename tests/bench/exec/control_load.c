@@ -1,8 +1,9 @@
-/* A client of the control plane, which stands before model servers that compute nothing (stub_server.c): so what takes time is the
+/* A client of the control plane, which stands before a model server that computes nothing (stub_server.c): so what takes time is the
  * control plane, its wire and this. One JSON line.
- *   control_load answers PORT KEY MODELS PID    1,000 answers a second, asked on time whatever comes back (open loop), on lines kept alive
- *   control_load streams PORT KEY MODELS PID    2,000 streams at once, each as fast as the server says its tokens
- * MODELS is how many there are, called m1 and so on, which get equal shares; PID is the control plane's, whose CPU is told. */
+ *   control_load answers PORT KEY PID    1,000 answers a second, asked on time whatever comes back (open loop), on lines kept alive
+ *   control_load streams PORT KEY PID    2,000 streams at once, each as fast as the server says its tokens
+ * The model is m. PID is the control plane's, which has core 0: its CPU is told, and what others took of that core (others_cores), for a
+ * latency beside other programs is theirs too. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -41,7 +42,6 @@ struct line {
 
 struct load {
     const char *key;
-    uint32_t models;
     uint16_t port;
     int poller;
     int timer;
@@ -57,8 +57,27 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* User's and system's. */
-static double cpu_s(const char *process)
+struct spent {
+    double own_s;    /* user's and system's */
+    double core_s;   /* all that ran on core 0 */
+};
+
+static double core_s(void)
+{
+    char text[1024];
+    unsigned long user = 0, nice = 0, system = 0, interrupts = 0, later = 0, stolen = 0;
+    FILE *file = fopen("/proc/stat", "r");
+    bool found = false;
+
+    check(file != NULL);
+    while (!found && fgets(text, sizeof(text), file) != NULL)
+        found = sscanf(text, "cpu0 %lu %lu %lu %*u %*u %lu %lu %lu", &user, &nice, &system, &interrupts, &later, &stolen) == 6;
+    fclose(file);
+    check(found);
+    return (double)(user + nice + system + interrupts + later + stolen) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double process_s(const char *process)
 {
     char path[64];
     char text[1024];
@@ -71,6 +90,19 @@ static double cpu_s(const char *process)
     fclose(file);
     check(sscanf(strrchr(text, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2);
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static struct spent spent_now(const char *process)
+{
+    return (struct spent){process_s(process), core_s()};
+}
+
+/* From `since` to now, which were `seconds`. */
+static double others_cores(const struct spent *since, const struct spent *now, double seconds)
+{
+    const double others_s = now->core_s - since->core_s - (now->own_s - since->own_s);
+
+    return others_s > 0 ? others_s / seconds : 0;
 }
 
 /* --- lines ---------------------------------------------------------------------------------------------------------------------- */
@@ -112,9 +144,9 @@ static void ask(const struct load *load, struct line *line, uint32_t tokens, boo
 {
     char body[512];
     char text[1024];
-    const int body_bytes = snprintf(body, sizeof(body), "{\"model\":\"m%u\",\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"
+    const int body_bytes = snprintf(body, sizeof(body), "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"
                                     "{\"role\":\"user\",\"content\":\"Which of the two is it, and why?\"}],\"max_tokens\":%u,\"stream\":%s}",
-                                    (unsigned)((line - load->lines) % load->models + 1), (unsigned)tokens, streams ? "true" : "false");
+                                    (unsigned)tokens, streams ? "true" : "false");
     const int bytes = snprintf(text, sizeof(text), "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %.100s\r\n"
                                "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", load->key, body_bytes, body);
 
@@ -201,7 +233,8 @@ static void ask_due(struct load *load, int64_t *due_ns, bool *had_none, uint64_t
 static void measure_answers(struct load *load, const char *process)
 {
     int64_t began_ns, due_ns;
-    double cpu_began_s = 0, cpu;
+    struct spent since = {0}, now;
+    double cpu_s;
     bool is_measured = false, had_none = false;
     uint64_t asked = 0;
 
@@ -221,17 +254,20 @@ static void measure_answers(struct load *load, const char *process)
         ask_due(load, &due_ns, &had_none, &asked);
         if (!is_measured && now_ns() - began_ns >= WARM_UP_NS) {
             is_measured = true;
-            cpu_began_s = cpu_s(process);
+            since = spent_now(process);
             histogram_init(&load->latencies);
             asked = 0;
         }
     }
-    cpu = cpu_s(process) - cpu_began_s;
+    now = spent_now(process);
+    cpu_s = now.own_s - since.own_s;
     printf("{\"name\": \"control\", \"case\": \"%d answers a second\", \"value\": %.3f, \"unit\": \"ms\", \"goal\": 1, \"of\": \"p99\", "
-           "\"p50_ms\": %.3f, \"p999_ms\": %.3f, \"asked\": %llu, \"answered\": %llu, \"cpu_cores\": %.2f, \"cpu_us\": %.0f}\n",
+           "\"p50_ms\": %.3f, \"p999_ms\": %.3f, \"asked\": %llu, \"answered\": %llu, \"cpu_cores\": %.2f, \"cpu_us\": %.0f, "
+           "\"others_cores\": %.2f}\n",
            RATE, (double)histogram_quantile(&load->latencies, 0.99) * 1e-6, (double)histogram_quantile(&load->latencies, 0.5) * 1e-6,
            (double)histogram_quantile(&load->latencies, 0.999) * 1e-6, (unsigned long long)asked,
-           (unsigned long long)load->latencies.count, cpu / ((double)MEASURED_NS * 1e-9), cpu * 1e6 / (double)load->latencies.count);
+           (unsigned long long)load->latencies.count, cpu_s / ((double)MEASURED_NS * 1e-9), cpu_s * 1e6 / (double)load->latencies.count,
+           others_cores(&since, &now, (double)MEASURED_NS * 1e-9));
 }
 
 /* --- streams -------------------------------------------------------------------------------------------------------------------- */
@@ -271,6 +307,7 @@ static void hear_stream(struct load *load, struct line *line, struct heard *hear
         if (strstr(from, "data: [DONE]") != NULL && !line->is_done) {
             line->is_done = true;
             heard->done++;
+            check(epoll_ctl(load->poller, EPOLL_CTL_DEL, line->fd, NULL) == 0); /* what is left unread would wake us for ever */
         }
         content = strstr(from, "\"content\":\"");
         if (content != NULL && content[11] != '"') {
@@ -288,21 +325,22 @@ static void hear_stream(struct load *load, struct line *line, struct heard *hear
 static void measure_streams(struct load *load, const char *process)
 {
     struct heard heard = {0};
-    double cpu_began_s, cpu;
+    struct spent since, now;
+    double cpu_s;
     int64_t began_ns;
     uint32_t begun = 0, whole = 0;
     double seconds;
 
     begin(load, STREAMS, NS_PER_MS);
     began_ns = now_ns();
-    cpu_began_s = cpu_s(process);
+    since = spent_now(process);
     while (heard.done < STREAMS && now_ns() - began_ns < STREAMS_END_NS) {
         struct epoll_event events[EVENTS_MAX];
         const int count = epoll_wait(load->poller, events, EVENTS_MAX, 100);
         uint64_t ticks;
 
         for (int i = 0; i < count; i++)
-            if (events[i].data.u32 != UINT32_MAX && !load->lines[events[i].data.u32].is_done)
+            if (events[i].data.u32 != UINT32_MAX)
                 hear_stream(load, &load->lines[events[i].data.u32], &heard);
         (void)!read(load->timer, &ticks, sizeof(ticks));
         for (; begun < STREAMS && now_ns() - began_ns >= BEGIN_NS / STREAMS * begun; begun++) {
@@ -311,31 +349,32 @@ static void measure_streams(struct load *load, const char *process)
         }
     }
     seconds = (double)(now_ns() - began_ns) * 1e-9;
-    cpu = cpu_s(process) - cpu_began_s;
+    now = spent_now(process);
+    cpu_s = now.own_s - since.own_s;
     for (uint32_t i = 0; i < STREAMS; i++)
         whole += load->lines[i].is_done && load->lines[i].tokens == STREAM_TOKENS;
-    printf("{\"name\": \"control\", \"case\": \"%d streams\", \"value\": %.0f, \"unit\": \"ms\", \"of\": \"worst gap\", \"servers\": %u, \"whole\": %u, "
+    printf("{\"name\": \"control\", \"case\": \"%d streams\", \"value\": %.0f, \"unit\": \"ms\", \"of\": \"worst gap\", \"whole\": %u, "
            "\"tokens\": %llu, \"gap_p50_ms\": %.0f, \"gap_p99_ms\": %.0f, \"worst_first_ms\": %.0f, \"seconds\": %.1f, \"cpu_cores\": %.2f, "
-           "\"cpu_us\": %.1f}\n",
-           STREAMS, (double)heard.worst_gap_ns * 1e-6, (unsigned)load->models, whole, (unsigned long long)heard.tokens,
+           "\"cpu_us\": %.1f, \"others_cores\": %.2f}\n",
+           STREAMS, (double)heard.worst_gap_ns * 1e-6, whole, (unsigned long long)heard.tokens,
            (double)histogram_quantile(&load->latencies, 0.5) * 1e-6, (double)histogram_quantile(&load->latencies, 0.99) * 1e-6,
-           (double)heard.worst_first_ns * 1e-6, seconds, cpu / seconds, cpu * 1e6 / (double)heard.tokens);
+           (double)heard.worst_first_ns * 1e-6, seconds, cpu_s / seconds, cpu_s * 1e6 / (double)heard.tokens,
+           others_cores(&since, &now, seconds));
 }
 
 int main(int argc, char **argv)
 {
     struct load load = {0};
 
-    if (argc != 6 || strtoul(argv[4], NULL, 10) == 0) {
-        fprintf(stderr, "usage: control_load answers|streams PORT KEY MODELS PID\n");
+    if (argc != 5) {
+        fprintf(stderr, "usage: control_load answers|streams PORT KEY PID\n");
         return 2;
     }
     load.port = (uint16_t)strtoul(argv[2], NULL, 10);
     load.key = argv[3];
-    load.models = (uint32_t)strtoul(argv[4], NULL, 10);
     if (strcmp(argv[1], "answers") == 0)
-        measure_answers(&load, argv[5]);
+        measure_answers(&load, argv[4]);
     else
-        measure_streams(&load, argv[5]);
+        measure_streams(&load, argv[4]);
     return 0;
 }
