@@ -1,45 +1,89 @@
 #include "cache/ghost.h"
 
+#include "base/hash.h"
+
 static size_t ghosts_part(uint32_t max)
 {
     return max * sizeof(struct evict_ghost);
 }
 
+/* At least twice as many as ghosts: half of the chains are empty, and few are longer than one. */
+static uint32_t chains_for(uint32_t max)
+{
+    uint32_t chains = 4;
+
+    check(max < 1u << 30);
+    while (chains < 2 * max)
+        chains *= 2;
+    return chains;
+}
+
 size_t evict_ghosts_bytes(uint32_t max)
 {
-    return max == 0 ? 0 : ghosts_part(max) + table_bytes(max);
+    return max == 0 ? 0 : ghosts_part(max) + chains_for(max) * sizeof(uint32_t);
+}
+
+static void place(struct evict_ghosts *ghosts, void *memory, uint32_t max)
+{
+    ghosts->ghosts = memory;
+    ghosts->max = max;
+    if (max == 0)
+        return;
+    ghosts->chains = (void *)((unsigned char *)memory + ghosts_part(max));
+    ghosts->mask = chains_for(max) - 1;
+    memset(ghosts->chains, 0xff, (ghosts->mask + (size_t)1) * sizeof(uint32_t));
 }
 
 void evict_ghosts_begin(struct evict_ghosts *ghosts, void *memory, uint32_t max)
 {
-    *ghosts = (struct evict_ghosts){.ghosts = memory, .max = max, .bound = max, .free = NONE_INDEX};
+    *ghosts = (struct evict_ghosts){.bound = max, .free = NONE_INDEX};
     for (uint32_t i = 0; i < EVICT_GHOST_LISTS_MAX; i++)
         ghosts->lists[i] = (struct evict_ghost_list){NONE_INDEX, NONE_INDEX, 0, 0};
-    if (max > 0)
-        table_init(&ghosts->names, (unsigned char *)memory + ghosts_part(max), max);
+    place(ghosts, memory, max);
+}
+
+static uint32_t *chain_of(const struct evict_ghosts *ghosts, uint64_t name)
+{
+    return &ghosts->chains[hash_mix(name) & ghosts->mask];
+}
+
+static void chain_add(struct evict_ghosts *ghosts, uint32_t ghost)
+{
+    uint32_t *chain = chain_of(ghosts, ghosts->ghosts[ghost].name);
+
+    ghosts->ghosts[ghost].chain = *chain;
+    *chain = ghost;
+}
+
+static void chain_remove(struct evict_ghosts *ghosts, uint32_t ghost)
+{
+    uint32_t *at = chain_of(ghosts, ghosts->ghosts[ghost].name);
+
+    while (*at != ghost) {
+        check(*at != NONE_INDEX);
+        at = &ghosts->ghosts[*at].chain;
+    }
+    *at = ghosts->ghosts[ghost].chain;
 }
 
 void evict_ghosts_move(struct evict_ghosts *ghosts, void *memory, uint32_t max)
 {
-    struct evict_ghosts moved = *ghosts;
-
     check(max >= ghosts->max);
-    if (max == 0)
-        return;
-    moved.ghosts = memory;
-    moved.max = max;
     if (ghosts->used > 0)
         memcpy(memory, ghosts->ghosts, ghosts->used * sizeof(struct evict_ghost));
-    table_init(&moved.names, (unsigned char *)memory + ghosts_part(max), max);
+    place(ghosts, memory, max);
     for (uint32_t list = 0; list < EVICT_GHOST_LISTS_MAX; list++)
-        for (uint32_t at = moved.lists[list].head; at != NONE_INDEX; at = moved.ghosts[at].next)
-            table_insert(&moved.names, moved.ghosts[at].name, at);
-    *ghosts = moved;
+        for (uint32_t at = ghosts->lists[list].head; at != NONE_INDEX; at = ghosts->ghosts[at].next)
+            chain_add(ghosts, at);
 }
 
 uint32_t evict_ghost_find(const struct evict_ghosts *ghosts, uint64_t name)
 {
-    return ghosts->max == 0 ? NONE_INDEX : table_find(&ghosts->names, name);
+    uint32_t ghost = ghosts->max == 0 ? NONE_INDEX : *chain_of(ghosts, name);
+
+    while (ghost != NONE_INDEX && ghosts->ghosts[ghost].name != name)
+        ghost = ghosts->ghosts[ghost].chain;
+    return ghost;
 }
 
 static uint32_t longest(const struct evict_ghosts *ghosts)
@@ -69,7 +113,8 @@ uint32_t evict_ghost_add(struct evict_ghosts *ghosts, uint32_t list, uint64_t na
 
     check(list < EVICT_GHOST_LISTS_MAX);
     check(ghosts->bound > 0 && ghosts->bound <= ghosts->max);
-    if (ghosts->names.count == ghosts->bound)
+    check(evict_ghost_find(ghosts, name) == NONE_INDEX);
+    if (ghosts->count == ghosts->bound)
         evict_ghost_remove(ghosts, ghosts->lists[longest(ghosts)].tail);
     ghost = take(ghosts);
     check(ghost < ghosts->max);
@@ -81,7 +126,8 @@ uint32_t evict_ghost_add(struct evict_ghosts *ghosts, uint32_t list, uint64_t na
     into->head = ghost;
     into->count++;
     into->size += size;
-    table_insert(&ghosts->names, name, ghost);
+    chain_add(ghosts, ghost);
+    ghosts->count++;
     return ghost;
 }
 
@@ -108,7 +154,8 @@ void evict_ghost_remove(struct evict_ghosts *ghosts, uint32_t ghost)
     struct evict_ghost *gone = &ghosts->ghosts[ghost];
     struct evict_ghost_list *from = &ghosts->lists[gone->list];
 
-    table_remove(&ghosts->names, gone->name);
+    chain_remove(ghosts, ghost);
+    ghosts->count--;
     if (gone->prev != NONE_INDEX)
         ghosts->ghosts[gone->prev].next = gone->next;
     else
@@ -146,6 +193,6 @@ void evict_ghosts_check(const struct evict_ghosts *ghosts)
         check(ghosts->lists[list].size == size);
         count += in_list;
     }
-    check(ghosts->max == 0 || count == ghosts->names.count);
+    check(count == ghosts->count);
     check(ghosts->used <= ghosts->bound);
 }

@@ -3,7 +3,7 @@
 #ifndef CACHE_GHOST_H
 #define CACHE_GHOST_H
 
-#include "base/table.h"
+#include "base/base.h"
 
 #define EVICT_GHOST_LISTS_MAX 2
 
@@ -13,6 +13,7 @@ struct evict_ghost {
     uint64_t key;   /* a policy's own */
     uint32_t prev;  /* towards the head */
     uint32_t next;
+    uint32_t chain; /* the next of those whose names hash alike */
     uint32_t list;
     uint32_t hits;  /* a policy's own */
 };
@@ -26,7 +27,9 @@ struct evict_ghost_list {
 
 struct evict_ghosts {
     struct evict_ghost *ghosts;  /* [max] */
-    struct table names;
+    uint32_t *chains;            /* [mask + 1]: where those whose names hash alike begin */
+    uint32_t mask;
+    uint32_t count;
     struct evict_ghost_list lists[EVICT_GHOST_LISTS_MAX];
     uint32_t max;
     uint32_t bound;              /* of their number, at most `max` */

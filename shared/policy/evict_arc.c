@@ -67,7 +67,7 @@ static bool arc_miss(struct evict_view *view)
     /* Case IV. Leaving moves sizes from T to B, so their sums hold until the next miss. */
     while (ghosts->lists[ONCE].count > 0 && once_is_full(view))
         evict_ghost_remove(ghosts, ghosts->lists[ONCE].tail);
-    while (ghosts->names.count > 0 && size_of(view, ONCE) + size_of(view, OFTEN) + view->asked.size > (uint128)2 * view->capacity)
+    while (ghosts->count > 0 && size_of(view, ONCE) + size_of(view, OFTEN) + view->asked.size > (uint128)2 * view->capacity)
         evict_ghost_remove(ghosts, ghosts->lists[ghosts->lists[OFTEN].count > 0 ? OFTEN : ONCE].tail);
     return true;
 }

@@ -91,6 +91,17 @@ static char *taken(FILE *file)
 }
 
 /* The lines, and the series behind them; to be freed. */
+/* Memory follows the sizes of structures, which a golden hash shall not. */
+static char *without_memory(char *lines)
+{
+    static const char memory[] = "\"memory_bytes\": ";
+
+    for (char *at = lines; (at = strstr(at, memory)) != NULL;)
+        for (at += strlen(memory); *at >= '0' && *at <= '9'; at++)
+            *at = '0';
+    return lines;
+}
+
 static char *lines_of(const struct lab_study *study, const char *path)
 {
     FILE *out = tmpfile();
@@ -104,7 +115,7 @@ static char *lines_of(const struct lab_study *study, const char *path)
             fprintf(out, "%u %llu %llu\n", i, (unsigned long long)outcome->series[i].intervals[j].misses,
                     (unsigned long long)outcome->series[i].intervals[j].miss_bytes);
     lab_outcome_free(outcome);
-    return taken(out);
+    return without_memory(taken(out));
 }
 
 static void what_is_said(const struct lab_study *study, const char *path, const char *format, enum status status, const char *said)
@@ -142,7 +153,7 @@ static void lines_are_equal_for_any_number_of_processes(void **state)
         assert_string_equal(lines[i], lines[0]);
     }
     /* And in every mode. */
-    assert_int_equal(hash_bytes(0, lines[0], strlen(lines[0])), UINT64_C(0xc1db2ec7a8ccde75));
+    assert_int_equal(hash_bytes(0, lines[0], strlen(lines[0])), UINT64_C(0x9659d76c95e2e4bc));
     for (uint32_t i = 0; i < 4; i++)
         free(lines[i]);
     unlink(path);
