@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "policy/policy.h"
 #include "replica/command.h"
 #include "sim/engine/rig.h"
 #include "support.h"
@@ -47,6 +48,17 @@ static bool one_in(struct writer *writer, uint64_t count)
 #define PICK(writer, ...) \
     ((const char *const[]){__VA_ARGS__}[draw_below(&(writer)->random, ARRAY_COUNT(((const char *const[]){__VA_ARGS__})))])
 
+static const char *pick_evict(struct writer *writer)
+{
+    static const struct evict_policy *const policies[] = {
+#define X(name) &evict_##name,
+        EVICT_POLICIES(X)
+#undef X
+    };
+
+    return policies[draw_below(&writer->random, ARRAY_COUNT(policies))]->name;
+}
+
 static void put_pool(struct writer *writer, const char *indent, const char *base, bool tight)
 {
     const char *batching = PICK(writer, "chunked", "prefill-first");
@@ -71,8 +83,8 @@ static void put_pool(struct writer *writer, const char *indent, const char *base
         put(writer, "%sslots_bytes: %s\n", indent, PICK(writer, "1.8e8", "5e8", "2e9"));
     else
         put(writer, "%sslots_count: %llu\n", indent, (unsigned long long)among(writer, 2, 8));
-    put(writer, "%sevict: %s\n%shost_evict: %s\n", indent, PICK(writer, "lru", "fifo", "lfu", "sieve", "gdsf"), indent,
-        PICK(writer, "lru", "fifo", "lfu", "sieve", "gdsf"));
+    put(writer, "%sevict: %s\n%shost_evict: %s\n", indent, pick_evict(writer), indent,
+        pick_evict(writer));
     put(writer, "%sloads_max: %s\n%sfetches_max: %s\n", indent, PICK(writer, "1", "2", "4"), indent, PICK(writer, "1", "3", "16"));
     put(writer, "%sprefetch_max: %s\n", indent, PICK(writer, "0", "2", "32"));
     put(writer, "%sblock_tokens: %s\n%skv_watermark_permille: %s\n", indent, PICK(writer, "1", "16", "64"), indent,
