@@ -5,7 +5,7 @@ set -u
 build=$1
 only=${2:-}
 sim=$build/bin/berth-sim
-names="metadata event_queue router cache_acquire object_trace lru_distance shards trace_stat replica_step fleet_step fleet_decide \
+names="metadata event_queue router cache_acquire cache object_trace lru_distance shards trace_stat replica_step fleet_step fleet_decide \
 decode_b1 prefill_512 mixed mixed_prefill train validate seal wire http control tunes ttft_cold_over_warm adapter_load_ms \
 sim_day sim_hour sim_day_single_step sim_day_hdf5 azure_conv million sim_jobs_year sim_jobs_year_hdf5"
 
@@ -33,6 +33,7 @@ case ${only:-ttft_cold_over_warm} in ttft_cold_over_warm|adapter_load_ms)
         "$build/tests/bench/exec/worker_cold" "$rows/model" ${only:+"$only"} || exit 1
     rm -rf "$rows/model" ;;
 esac
+case ${only:-cache} in cache) tests/bench/cache.sh "$build" || exit 1 ;; esac
 case ${only:-tunes} in tunes) tests/bench/tunes.sh "$build" || exit 1 ;; esac
 case ${only:-control} in control) tests/bench/control.sh "$build" || exit 1 ;; esac
 scenario sim_day scenarios/sim-day.yaml
