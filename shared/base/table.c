@@ -31,11 +31,6 @@ static uint32_t home_of(const struct table *table, uint64_t key)
     return (uint32_t)hash_mix(key) & table->mask;
 }
 
-void table_prefetch(const struct table *table, uint64_t key)
-{
-    __builtin_prefetch(&table->cells[home_of(table, key)], 1);
-}
-
 /* The cell that holds `key`, or the empty one where it would go. */
 static uint32_t seek(const struct table *table, uint64_t key)
 {

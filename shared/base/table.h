@@ -22,8 +22,6 @@ struct table {
 size_t table_bytes(uint32_t count_max);
 void table_init(struct table *table, void *memory, uint32_t count_max);
 
-/* Has the memory come that table_find() will look at: worth it for many keys that are looked up together. */
-void table_prefetch(const struct table *table, uint64_t key);
 /* NONE_INDEX when the key is absent. */
 uint32_t table_find(const struct table *table, uint64_t key);
 /* The key must be absent and the table not full: both are checked. `value` != NONE_INDEX. */

@@ -47,6 +47,12 @@ static uint32_t *chain_of(const struct evict_ghosts *ghosts, uint64_t name)
     return &ghosts->chains[hash_mix(name) & ghosts->mask];
 }
 
+void evict_ghost_prefetch(const struct evict_ghosts *ghosts, uint64_t name)
+{
+    if (ghosts->max > 0)
+        __builtin_prefetch(chain_of(ghosts, name), 1);
+}
+
 static void chain_add(struct evict_ghosts *ghosts, uint32_t ghost)
 {
     uint32_t *chain = chain_of(ghosts, ghosts->ghosts[ghost].name);

@@ -41,6 +41,8 @@ size_t evict_ghosts_bytes(uint32_t max);
 void evict_ghosts_begin(struct evict_ghosts *ghosts, void *memory, uint32_t max);
 void evict_ghosts_move(struct evict_ghosts *ghosts, void *memory, uint32_t max);
 
+/* Has the memory come that evict_ghost_find() will look at first: worth it where many are looked for together. */
+void evict_ghost_prefetch(const struct evict_ghosts *ghosts, uint64_t name);
 /* NONE_INDEX: not remembered. */
 uint32_t evict_ghost_find(const struct evict_ghosts *ghosts, uint64_t name);
 /* At the head. The name must not be there (checked); `ghosts->bound` is at least 1. */

@@ -374,8 +374,6 @@ __attribute__((always_inline)) static inline enum status decide(struct lab_cell 
 /* Who is absent is looked for among the ghosts, where there are any. */
 static void prefetch(const struct lab_cell *cell, const uint32_t *objects, uint32_t count)
 {
-    const bool ghosts = cell->view.ghosts.max > 0;
-
     for (uint32_t i = 0; i < count; i++)
         __builtin_prefetch(&cell->slot_of[objects[i]], 1);
     for (uint32_t i = 0; i < count; i++) {
@@ -383,8 +381,8 @@ static void prefetch(const struct lab_cell *cell, const uint32_t *objects, uint3
 
         if (slot < ABSENT_MIN)
             __builtin_prefetch(&cell->view.entries[slot], 1);
-        else if (ghosts)
-            table_prefetch(&cell->view.ghosts.names, name_of(objects[i]));
+        else
+            evict_ghost_prefetch(&cell->view.ghosts, name_of(objects[i]));
     }
 }
 
