@@ -35,7 +35,7 @@ static void on_interrupt(int signal_number)
 }
 
 #define CACHE_OPTIONS(X)                                                                                             \
-    X(policy, "LIST", "lru,sieve,slru:segments=4; all: every one that a cache which serves can have")                \
+    X(policy, "LIST", "lru,sieve,slru:segments=4; all: every one that a cache which serves can have; pfoo: what none can beat") \
     X(size, "LIST", "250obj, 8GiB, 1% of the working set's bytes (by the objects' last sizes), 1%obj of its objects") \
     X(admit, "LIST", "what may enter at all: always (default), or as berth-sim policies lists them")                 \
     X(requests, "N", "only the first N")                                                                             \

@@ -53,7 +53,7 @@ struct gathering {
 
 struct sender {
     FILE *out;
-    uint32_t first, stride; /* its cell i is first + i * stride among all */
+    uint32_t *cells; /* its cells' numbers among all */
 };
 
 static void send(struct sender *sender, enum message_kind kind, uint32_t cell, enum status status, const void *body, size_t bytes)
@@ -78,7 +78,7 @@ static void on_interval(void *context, uint32_t cell, const struct lab_interval 
 {
     struct sender *sender = context;
 
-    send(sender, MESSAGE_INTERVAL, sender->first + cell * sender->stride, STATUS_OK, interval, sizeof(*interval));
+    send(sender, MESSAGE_INTERVAL, sender->cells[cell], STATUS_OK, interval, sizeof(*interval));
 }
 
 _Noreturn static void work(const struct lab_crew *crew, struct sender *sender, uint32_t cells_count)
@@ -93,13 +93,13 @@ _Noreturn static void work(const struct lab_crew *crew, struct sender *sender, u
     enum status status = STATUS_FULL;
 
     for (uint32_t i = 0; setups != NULL && i < cells_count; i++)
-        setups[i] = crew->setups[sender->first + i * sender->stride];
+        setups[i] = crew->setups[sender->cells[i]];
     if (setups != NULL && results != NULL)
         status = lab_group_run(&run, results, &info, message);
     if (status == STATUS_OK) {
         (void)on_progress(sender, info.requests);
         for (uint32_t i = 0; i < cells_count; i++)
-            send(sender, MESSAGE_RESULT, sender->first + i * sender->stride, STATUS_OK, &results[i], sizeof(results[i]));
+            send(sender, MESSAGE_RESULT, sender->cells[i], STATUS_OK, &results[i], sizeof(results[i]));
         send(sender, MESSAGE_INFO, 0, STATUS_OK, &info, sizeof(info));
     } else {
         send(sender, MESSAGE_FAILED, 0, status, message, sizeof(message));
@@ -116,17 +116,41 @@ static enum status refuse(struct gathering *gathering, const char *what, const c
     return STATUS_IO;
 }
 
-/* Cell i goes to worker i modulo their number: neighbours in the list are of one policy, and cost about the same. */
+/* Neighbours in the list are of one policy, and cost about the same: they are dealt round. What keeps every request does so in one
+ * process for all its cells. */
+static uint32_t worker_of(const struct gathering *gathering, uint32_t cell)
+{
+    return gathering->crew->setups[cell].policy->evict == NULL ? 0 : cell % gathering->count;
+}
+
+/* Fills the numbers of its cells, or counts them only. */
+static uint32_t cells_of(const struct gathering *gathering, uint32_t number, uint32_t *ret_cells)
+{
+    uint32_t count = 0;
+
+    for (uint32_t cell = 0; cell < gathering->crew->cells_count; cell++) {
+        if (worker_of(gathering, cell) != number)
+            continue;
+        if (ret_cells != NULL)
+            ret_cells[count] = cell;
+        count++;
+    }
+    return count;
+}
+
 static enum status worker_start(struct gathering *gathering, uint32_t number)
 {
     const struct lab_crew *crew = gathering->crew;
     struct worker *worker = &gathering->workers[number];
-    struct sender sender = {.first = number, .stride = gathering->count};
+    const uint32_t cells_count = cells_of(gathering, number, NULL);
+    struct sender sender = {.out = NULL};
     int ends[2];
 
+    if (cells_count == 0)
+        return STATUS_OK;
     if (pipe(ends) != 0)
         return refuse(gathering, "no pipe for a process", strerror(errno));
-    *worker = (struct worker){.in = ends[0], .cells_count = (crew->cells_count - number + gathering->count - 1) / gathering->count};
+    *worker = (struct worker){.in = ends[0], .cells_count = cells_count};
     worker->pid = fork();
     if (worker->pid == 0) {
         signal(SIGINT, SIG_DFL);
@@ -134,10 +158,13 @@ static enum status worker_start(struct gathering *gathering, uint32_t number)
         signal(SIGPIPE, SIG_DFL);
         /* Else a worker would keep the pipes of others open when the reader is gone. */
         for (uint32_t i = 0; i <= number; i++)
-            close(gathering->workers[i].in);
+            if (gathering->workers[i].in >= 0)
+                close(gathering->workers[i].in);
         sender.out = fdopen(ends[1], "w");
-        if (sender.out == NULL)
+        sender.cells = calloc(cells_count, sizeof(*sender.cells));
+        if (sender.out == NULL || sender.cells == NULL)
             _exit(1);
+        (void)cells_of(gathering, number, sender.cells);
         work(crew, &sender, worker->cells_count);
     }
     close(ends[1]);

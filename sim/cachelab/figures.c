@@ -159,7 +159,6 @@ static bool drift(struct plot *plot)
     const uint32_t size = plot->sizes_count / 2;
     static char subtitle[LAB_TEXT_MAX + 96];
     char length[NUMBER_TEXT_MAX];
-    uint64_t at = 0;
     FILE *out;
 
     if (outcome->interval == 0)
@@ -168,16 +167,17 @@ static bool drift(struct plot *plot)
     if (out == NULL)
         return false;
     fputs("# requests so far, then a column a policy\n", out);
-    for (uint64_t i = 0; i < outcome->series[size].count; i++) {
-        at += outcome->series[size].intervals[i].requests;
-        /* A short last interval would look like a change. */
-        if (i > 0 && outcome->series[size].intervals[i].requests < outcome->interval)
-            continue;
+    for (uint64_t at = outcome->interval; at <= outcome->info.requests; at += outcome->interval) { /* a short last one would look like a change */
+        const uint64_t i = at / outcome->interval - 1;
+
         fprintf(out, "%llu", (unsigned long long)at);
         for (uint32_t line = 0; line < plot->lines_count; line++) {
-            const struct lab_interval *interval = &outcome->series[line * plot->sizes_count + size].intervals[i];
+            const struct lab_series *series = &outcome->series[line * plot->sizes_count + size];
 
-            fprintf(out, " %.6g", 100 * (double)interval->misses / (double)interval->requests);
+            if (i < series->count)
+                fprintf(out, " %.6g", 100 * (double)series->intervals[i].misses / (double)series->intervals[i].requests);
+            else
+                fputs(" NaN", out); /* pfoo knows the whole trace only */
         }
         putc('\n', out);
     }

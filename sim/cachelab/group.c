@@ -7,10 +7,13 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "cachelab/bound.h"
 #include "cachelab/cell.h"
 #include "cachelab/intern.h"
 
 #define PROGRESS_BLOCKS 64
+#define BOUND_CELLS_MAX 64
+#define BOUND_REQUEST_BYTES 16u
 
 struct lap {
     int64_t wall_ns;
@@ -21,13 +24,16 @@ struct group {
     const struct lab_run *run;
     struct object_trace *trace;
     struct intern *intern;
-    struct lab_cell **cells;      /* [run->cells_count], as are the next three */
+    struct lab_cell **cells;      /* [run->cells_count], as are the next three; NULL: the bound's */
     struct lab_counts *warm;      /* at the end of the warm-up */
     struct lab_counts *interval;  /* at the end of the last interval */
     struct lap *own;
     struct lap shared;
     struct lap last;
     bool offline;                 /* one of the cells is */
+    struct bound *bound;          /* of all cells that are no policy's; NULL: there are none */
+    struct lap bound_own;
+    struct lab_counts bound_counts; /* after the warm-up; of misses, first requests only */
     uint64_t at;                  /* requests so far */
     char *message;
     struct lab_block block;
@@ -131,11 +137,15 @@ static uint64_t fewer(uint128 value)
 static void interval_end(struct group *group)
 {
     for (uint32_t i = 0; i < group->run->cells_count; i++) {
-        const struct lab_counts now = lab_cell_counts(group->cells[i]);
+        struct lab_counts now;
         const struct lab_counts *from = &group->interval[i];
-        const struct lab_interval interval = {now.requests - from->requests, lab_misses(&now) - lab_misses(from),
-                                              fewer(now.bytes - from->bytes), fewer(now.miss_bytes - from->miss_bytes)};
+        struct lab_interval interval;
 
+        if (group->cells[i] == NULL)
+            continue; /* the bound knows the whole trace only */
+        now = lab_cell_counts(group->cells[i]);
+        interval = (struct lab_interval){now.requests - from->requests, lab_misses(&now) - lab_misses(from),
+                                         fewer(now.bytes - from->bytes), fewer(now.miss_bytes - from->miss_bytes)};
         group->run->interval_end(group->run->context, i, &interval);
         group->interval[i] = now;
     }
@@ -147,9 +157,38 @@ static void block_end(struct group *group)
 
     group->at += group->block.count;
     for (uint32_t i = 0; group->at == run->warmup && i < run->cells_count; i++)
-        group->warm[i] = lab_cell_counts(group->cells[i]);
+        if (group->cells[i] != NULL)
+            group->warm[i] = lab_cell_counts(group->cells[i]);
     if (run->interval > 0 && group->at % run->interval == 0)
         interval_end(group);
+}
+
+/* The block to every cell. */
+static enum status block_run(struct group *group, uint32_t objects_before)
+{
+    const struct lab_block *block = &group->block;
+
+    lap_end(group, &group->shared);
+    for (uint32_t i = 0; i < group->run->cells_count; i++) {
+        if (group->cells[i] == NULL)
+            continue;
+        if (lab_cell_requests(group->cells[i], block) != STATUS_OK)
+            return say(group, STATUS_FULL, "no memory for more objects in the caches");
+        lap_end(group, &group->own[i]);
+    }
+    if (group->bound == NULL)
+        return STATUS_OK;
+    for (uint32_t from = 0; from < block->count; from += INTERN_BATCH_MAX)
+        if (bound_requests(group->bound, block->objects + from, block->sizes_bytes + from, min_u32(INTERN_BATCH_MAX, block->count - from)) !=
+            STATUS_OK)
+            return say(group, STATUS_FULL, "no memory for pfoo, which keeps every request; look at fewer --requests");
+    if (group->at >= group->run->warmup) {
+        group->bound_counts.requests += block->count;
+        group->bound_counts.bytes += block->bytes;
+        group->bound_counts.misses[LAB_MISS_COMPULSORY] += block->objects_count - objects_before;
+    }
+    lap_end(group, &group->bound_own);
+    return STATUS_OK;
 }
 
 static enum status blocks_run(struct group *group)
@@ -158,6 +197,7 @@ static enum status blocks_run(struct group *group)
 
     group->last = (struct lap){clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
     for (uint64_t blocks = 0; run->requests_max == 0 || group->at < run->requests_max; blocks++) {
+        const uint32_t objects_before = intern_count(group->intern);
         enum status status;
 
         if (blocks % PROGRESS_BLOCKS == 0 && !run->progress(run->context, group->at))
@@ -167,12 +207,9 @@ static enum status blocks_run(struct group *group)
             break;
         if (status != STATUS_OK)
             return status;
-        lap_end(group, &group->shared);
-        for (uint32_t i = 0; i < run->cells_count; i++) {
-            if (lab_cell_requests(group->cells[i], &group->block) != STATUS_OK)
-                return say(group, STATUS_FULL, "no memory for more objects in the caches");
-            lap_end(group, &group->own[i]);
-        }
+        status = block_run(group, objects_before);
+        if (status != STATUS_OK)
+            return status;
         block_end(group);
     }
     if (run->interval > 0 && group->at % run->interval != 0)
@@ -192,24 +229,73 @@ static struct lab_counts counted(struct lab_counts all, const struct lab_counts 
     return all;
 }
 
+/* What no cache of these sizes can beat, for all cells that ask for it in one unit. */
+static enum status bound_take(struct group *group, enum lab_unit unit, struct lab_result *results)
+{
+    const struct lab_run *run = group->run;
+    uint64_t capacities[BOUND_CELLS_MAX];
+    struct bound_answer answers[BOUND_CELLS_MAX];
+    uint32_t cells[BOUND_CELLS_MAX];
+
+    for (uint32_t from = 0, count; from < run->cells_count;) {
+        for (count = 0; from < run->cells_count && count < BOUND_CELLS_MAX; from++) {
+            if (group->cells[from] != NULL || run->setups[from].size->unit != unit)
+                continue;
+            capacities[count] = run->setups[from].size->capacity;
+            cells[count++] = from;
+        }
+        if (count > 0 && bound_answers(group->bound, unit == LAB_BYTES, capacities, count, answers) != STATUS_OK)
+            return say(group, STATUS_FULL, "no memory for pfoo, which sorts every request; look at fewer --requests");
+        for (uint32_t i = 0; i < count; i++) {
+            struct lab_counts *counts = &results[cells[i]].counts;
+
+            *counts = group->bound_counts;
+            counts->misses[LAB_MISS_CAPACITY] = counts->requests - counts->misses[LAB_MISS_COMPULSORY] - answers[i].hits;
+            counts->miss_bytes = counts->bytes - answers[i].hit_bytes;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status bounds_take(struct group *group, struct lab_result *results)
+{
+    enum status status = STATUS_OK;
+
+    if (group->bound == NULL)
+        return STATUS_OK;
+    status = bound_take(group, LAB_BYTES, results);
+    if (status == STATUS_OK)
+        status = bound_take(group, LAB_OBJECTS, results);
+    lap_end(group, &group->bound_own);
+    for (uint32_t i = 0; i < group->run->cells_count; i++) {
+        if (group->cells[i] != NULL)
+            continue;
+        results[i].memory_bytes = BOUND_REQUEST_BYTES * group->at;
+        results[i].wall_ns += group->bound_own.wall_ns;
+        results[i].cpu_ns += group->bound_own.cpu_ns;
+    }
+    return status;
+}
+
 static void results_take(const struct group *group, struct lab_result *ret_results)
 {
     struct rusage usage;
 
     getrusage(RUSAGE_SELF, &usage);
     for (uint32_t i = 0; i < group->run->cells_count; i++) {
-        const struct lab_counts all = lab_cell_counts(group->cells[i]);
-
         ret_results[i] = (struct lab_result){
-            /* A trace that ends within the warm-up has nothing to count. */
-            .counts = group->at < group->run->warmup ? (struct lab_counts){0} : counted(all, &group->warm[i]),
             .requests = group->at,
             .wall_ns = group->shared.wall_ns + group->own[i].wall_ns,
             .cpu_ns = group->shared.cpu_ns + group->own[i].cpu_ns,
             .peak_bytes = (uint64_t)usage.ru_maxrss * 1024,
             .neighbours = group->run->cells_count,
         };
+        if (group->cells[i] == NULL)
+            continue;
         lab_cell_describe(group->cells[i], &ret_results[i]);
+        /* A trace that ends within the warm-up has nothing to count. */
+        if (group->at >= group->run->warmup)
+            ret_results[i].counts = counted(lab_cell_counts(group->cells[i]), &group->warm[i]);
     }
 }
 
@@ -224,7 +310,13 @@ static enum status cells_create(struct group *group)
     if (group->cells == NULL || group->warm == NULL || group->interval == NULL || group->own == NULL)
         return STATUS_FULL;
     for (uint32_t i = 0; i < count; i++) {
-        group->offline |= group->run->setups[i].policy->evict->offline;
+        const struct evict_policy *evict = group->run->setups[i].policy->evict;
+
+        if (evict == NULL && group->bound == NULL && bound_create(group->run->warmup, &group->bound) != STATUS_OK)
+            return STATUS_FULL;
+        if (evict == NULL)
+            continue;
+        group->offline |= evict->offline;
         if (lab_cell_create(&group->run->setups[i], &group->cells[i]) != STATUS_OK)
             return STATUS_FULL;
     }
@@ -235,6 +327,7 @@ static void group_free(struct group *group)
 {
     for (uint32_t i = 0; group->cells != NULL && i < group->run->cells_count; i++)
         lab_cell_free(group->cells[i]);
+    bound_free(group->bound);
     intern_free(group->intern);
     object_trace_close(group->trace);
     free(group->own);
@@ -266,6 +359,7 @@ enum status lab_group_run(const struct lab_run *run, struct lab_result *ret_resu
         status = blocks_run(group);
     if (status == STATUS_OK) {
         results_take(group, ret_results);
+        status = bounds_take(group, ret_results);
         *ret_info = object_trace_info(group->trace);
     }
     group_free(group);

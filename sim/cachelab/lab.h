@@ -50,7 +50,7 @@ enum lab_unit { LAB_BYTES, LAB_OBJECTS };
 /* `slru:segments=4` */
 struct lab_policy {
     char text[LAB_TEXT_MAX];
-    const struct evict_policy *evict;
+    const struct evict_policy *evict; /* NULL: pfoo, which is no policy but what none can beat (bound.h) */
     double parameters[EVICT_PARAMETERS_MAX];
 };
 

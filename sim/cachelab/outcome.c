@@ -2,6 +2,15 @@
 
 #include <math.h>
 
+uint64_t lab_misses(const struct lab_counts *counts)
+{
+    uint64_t misses = 0;
+
+    for (uint32_t i = 0; i < LAB_MISS_COUNT; i++)
+        misses += counts->misses[i];
+    return misses;
+}
+
 static double ratio(double part, double whole)
 {
     return whole > 0 ? part / whole : (double)NAN;

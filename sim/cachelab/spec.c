@@ -147,6 +147,9 @@ enum status spec_policy(const char *text, size_t length, struct lab_policy *ret_
         if (word_is(name, policies[i]->name))
             ret_policy->evict = policies[i];
     }
+    suggest(&suggestion, "pfoo", strlen("pfoo"));
+    if (word_is(name, "pfoo"))
+        return keys_take(rest, NULL, 0, ret_policy->parameters, ret_message);
     if (ret_policy->evict == NULL)
         return unknown(name, &suggestion, "policy", ret_message);
     return keys_take(rest, ret_policy->evict->keys, ret_policy->evict->keys_count, ret_policy->parameters, ret_message);

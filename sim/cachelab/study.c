@@ -62,7 +62,7 @@ static bool wants_next(const struct lab_study *study)
     bool wants = false;
 
     for (uint32_t i = 0; i < study->policies_count; i++)
-        wants |= study->policies[i].evict->offline;
+        wants |= study->policies[i].evict != NULL && study->policies[i].evict->offline;
     return wants;
 }
 
