@@ -107,7 +107,7 @@ struct scale_policy {
     uint32_t (*want)(const struct scale_view *view);
 };
 
-#define EVICT_POLICIES(X) X(lru) X(fifo) X(lfu) X(sieve) X(gdsf) X(random) X(clock) X(slru) X(wtinylfu) X(2q) X(s3fifo) X(arc) X(lirs) X(lfuda) X(hyperbolic) X(lecar)
+#define EVICT_POLICIES(X) X(lru) X(fifo) X(lfu) X(sieve) X(gdsf) X(random) X(clock) X(slru) X(wtinylfu) X(2q) X(s3fifo) X(arc) X(lirs) X(lfuda) X(hyperbolic) X(lecar) X(lhd)
 /* They know the future: bounds for simulations. None of them is an `evict:` of a scenario. */
 #define EVICT_BOUNDS(X) X(belady) X(belady_size)
 #define ADMIT_POLICIES(X) X(always) X(size_probability) X(bloom) X(tinylfu)

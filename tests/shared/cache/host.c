@@ -175,6 +175,7 @@ static void use(struct course *course, struct host *host)
     }
     object->hits = ++host->view.entries[object->entry].hits;
     host->view.now = ++host->now;
+    object->used_before = object->used_at;
     object->used_at = host->now;
     object->next_use = host->next_use;
     course->twin->policy->touch(&host->view, object->entry);

@@ -12,6 +12,7 @@ struct host_object {
     uint64_t order;    /* insertion number */
     uint64_t came_at;  /* `now` of its insertion */
     uint64_t used_at;  /* and of its last use */
+    uint64_t used_before; /* and of the one before */
     uint64_t next_use;
     uint32_t entry;    /* where it lies in the view: for policies that draw places */
     bool pinned;

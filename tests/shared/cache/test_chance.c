@@ -250,6 +250,167 @@ static void lecar_never_forgets_an_expert(void **state)
     }
 }
 
+/* --- LHD --- */
+
+enum { CLASSES = 16, AGES = 132, RECENT = 8, LAST = 0, BEFORE = 1, CLASS = 2, EXPLORES = 3 }; /* the last four: of an object's own[] */
+
+struct lhd {
+    struct evict_view draws;
+    uint32_t hits[CLASSES][AGES], evictions[CLASSES][AGES]; /* sixteenths */
+    uint64_t density[CLASSES][AGES];
+    uint32_t recent[RECENT]; /* places, the newest first */
+    uint32_t models;
+    uint64_t model_at, explorers;
+};
+
+/* Widths of 1 eight times, of 2 four times, of 4 four times, ... */
+static uint64_t width(uint32_t bucket) { return bucket < 8 ? 1 : 2 * width(bucket - 4); }
+
+static uint32_t bucket(uint64_t age)
+{
+    uint32_t bucket = 0;
+
+    for (uint64_t end = 1; age >= end && bucket + 1 < AGES; end += width(++bucket))
+        continue;
+    return bucket;
+}
+
+static int octave(uint64_t x) { return x < 2 ? 0 : 1 + octave(x / 2); }
+
+static struct lhd *lhd_of(struct host *host)
+{
+    struct lhd *own = host->own;
+
+    for (uint32_t class = 0; own->models == 0 && class < CLASSES; class++)
+        for (uint32_t i = 0, age = 0; i < 60; age += (uint32_t)width(i++))
+            own->density[class][i] = ((uint64_t)(class + 1) << 32) / (age + 1);
+    for (uint32_t i = 0; own->models == 0 && i < RECENT; i++)
+        own->recent[i] = NONE_INDEX;
+    own->models += own->models == 0;
+    return own;
+}
+
+/* Hits from this age on, over all the time from this age on of everything that happened later or then. */
+static void lhd_model(struct lhd *own, uint32_t class)
+{
+    for (uint32_t i = 0; i < AGES; i++) {
+        own->hits[class][i] -= own->hits[class][i] / 10;
+        own->evictions[class][i] -= own->evictions[class][i] / 10;
+    }
+    for (uint32_t from = 0; from < AGES; from++) {
+        uint64_t hits = 0, time = 0, lasts = 0;
+
+        for (uint32_t i = from; i < AGES; i++) {
+            lasts += width(i);
+            hits += own->hits[class][i];
+            if (own->hits[class][i] + own->evictions[class][i] > 0)
+                time += lasts * (own->hits[class][i] + own->evictions[class][i]);
+        }
+        own->density[class][from] = time == 0 ? 0 : (hits << 32) / time;
+    }
+}
+
+static void lhd_model_if_due(struct host *host)
+{
+    struct lhd *own = lhd_of(host);
+    const uint64_t period = host->places * (uint64_t)host->view.parameters[1];
+
+    if (host->now < own->model_at)
+        return;
+    for (uint32_t class = 0; own->models > 1 && class < CLASSES; class++)
+        lhd_model(own, class);
+    own->models++;
+    own->model_at = host->now + (period > 4096 ? period : 4096);
+}
+
+static void lhd_come(struct host *host, uint32_t at)
+{
+    struct host_object *object = &host->objects[at];
+    struct lhd *own = lhd_of(host);
+    const uint64_t limit = host->capacity / 100;
+
+    if (own->explorers + object->size <= limit && evict_draw_below(draws_of(host, &own->draws), 0x6c6864, 32) == 0) {
+        object->own[EXPLORES] = 1;
+        own->explorers += object->size;
+    }
+    memmove(&own->recent[1], &own->recent[0], (RECENT - 1) * sizeof(own->recent[0]));
+    own->recent[0] = object->entry;
+    lhd_model_if_due(host);
+}
+
+static void lhd_go(struct host *host, uint32_t at, bool evicted)
+{
+    struct host_object *object = &host->objects[at];
+    struct lhd *own = lhd_of(host);
+
+    if (evicted)
+        own->evictions[object->own[CLASS]][bucket(host->now - object->used_at)] += 16;
+    own->explorers -= object->own[EXPLORES] != 0 ? object->size : 0;
+    object->own[EXPLORES] = 0;
+}
+
+/* The host has written down that it was used already; when before that is what it knew at the last use. */
+static void lhd_use(struct host *host, uint32_t at)
+{
+    struct host_object *object = &host->objects[at];
+    struct lhd *own = lhd_of(host);
+    const uint64_t age = object->used_at - object->used_before;
+    int level;
+
+    own->hits[object->own[CLASS]][bucket(age)] += 16;
+    lhd_go(host, at, false);
+    object->own[BEFORE] = object->own[LAST];
+    object->own[LAST] = age;
+    level = octave(object->own[LAST] + object->own[BEFORE]) - octave(host->places);
+    object->own[CLASS] = level >= 7 ? 1 : level <= -7 ? 15 : (uint64_t)(8 - level);
+    lhd_model_if_due(host);
+}
+
+static bool less_dense(const struct host *host, const struct host_object *a, const struct host_object *b)
+{
+    const struct lhd *own = host->own;
+    const uint128 first = (uint128)own->density[a->own[CLASS]][bucket(host->now - a->used_at)] * (b->size > 0 ? b->size : 1);
+    const uint128 second = (uint128)own->density[b->own[CLASS]][bucket(host->now - b->used_at)] * (a->size > 0 ? a->size : 1);
+
+    if (a->own[EXPLORES] != b->own[EXPLORES])
+        return b->own[EXPLORES] != 0;
+    return first != second ? first < second : a->order < b->order;
+}
+
+static uint32_t lhd_victim(struct host *host)
+{
+    struct lhd *own = lhd_of(host);
+    const uint32_t samples = (uint32_t)host->view.parameters[0];
+    uint32_t best = NONE_INDEX;
+    uint64_t start;
+
+    if (host->places <= samples)
+        return host_first(host, less_dense);
+    start = evict_draw(draws_of(host, &own->draws), 0x6c6864);
+    for (uint32_t i = 0; i < samples + RECENT; i++) {
+        const uint64_t draw = hash_mix(start + i / 2 * 2);
+        const uint32_t at = object_at(host, i < samples ? ((i % 2 == 0 ? draw & UINT32_MAX : draw >> 32) * host->places) >> 32
+                                                        : own->recent[i - samples]);
+
+        if (at != NONE_INDEX && (best == NONE_INDEX || less_dense(host, &host->objects[at], &host->objects[best])))
+            best = at;
+    }
+    return best != NONE_INDEX ? best : draw_object(host, &own->draws, 0x6c6864);
+}
+
+static void lhd_is_its_twin(void **state)
+{
+    const struct host_twin twin = {.policy = &evict_lhd, .own_bytes = sizeof(struct lhd), .come = lhd_come, .use = lhd_use, .go = lhd_go,
+                                   .victim = lhd_victim};
+    const double parameters[] = {3, 4};
+
+    (void)state;
+    host_compare_all(&twin);
+    host_compare(&twin, &(struct host_plan){.capacity = 20, .turns = 60000, .seed = 41, .parameters = parameters});
+    host_compare(&twin, &(struct host_plan){.capacity = 500, .bytes = true, .turns = 60000, .seed = 42, .parameters = parameters});
+    host_compare(&twin, &(struct host_plan){.capacity = 500, .bytes = true, .quiet = true, .turns = 60000, .seed = 43});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +418,7 @@ int main(void)
         cmocka_unit_test(hyperbolic_is_its_twin),
         cmocka_unit_test(lecar_is_its_twin),
         cmocka_unit_test(lecar_never_forgets_an_expert),
+        cmocka_unit_test(lhd_is_its_twin),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

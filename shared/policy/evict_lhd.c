@@ -1,0 +1,276 @@
+/* LHD, least hit density (Beckmann, Chen, Cidon, NSDI 2018, 3 and 4): from what became of entries of the same class at the same age, how
+ * many hits an entry may expect for each use's time and byte that it stays; the least of a sample leaves. Nothing is kept in order,
+ * and a hit only counts.
+ *
+ * Hit density of a class at age a (3.2): hits at a or later, over the time that all that happened at a or later took from a on. Ages
+ * are times since the last use, in four buckets an octave, where the paper has thousands of equal ones whose width it must adapt (4.1);
+ * classes are by the sum of the last two ages at a hit (4.2), an octave each, around the number of entries. Counts decay by a
+ * tenth each time that densities are worked out anew. The last to come are looked at too, and a few that were drawn when they came
+ * ("explorers", 4.3: at most a hundredth of the cache) stay, so that long ages are known about.
+ *
+ * Integers only: densities have 32 fraction bits, and two are compared crosswise with the sizes. 34 KB, and 8 bytes an entry. */
+#include "base/hash.h"
+#include "policy/policy.h"
+
+enum { KEY_samples, KEY_period };
+
+#define PURPOSE 0x6c6864 /* "lhd" */
+#define CLASSES 16u
+#define AGES 132u         /* ages below 2^34 */
+#define RECENT 8u
+#define SAMPLES_MAX 1024u
+#define PERIOD_MIN 4096u
+#define PERIOD_MAX (UINT32_C(1) << 24)
+#define COUNT_ONE 16u     /* of an event; decay leaves fractions */
+#define EXPLORE_ONE_IN 32u
+#define CLASS_BITS 15u
+#define EXPLORES 16u
+
+/* Of an entry: the ages at its last hit and the one before. Its key is when it was used last, its mark its class and whether it explores. */
+struct ages {
+    uint32_t last;
+    uint32_t before;
+};
+
+struct lhd {
+    uint64_t model_at;      /* `now` of the next model */
+    uint64_t explorers_size;
+    uint32_t recent[RECENT]; /* a ring of those that came last */
+    uint32_t recent_at;
+    uint32_t zero;
+    uint32_t hits[CLASSES * AGES];
+    uint32_t evictions[CLASSES * AGES];
+    uint64_t density[CLASSES * AGES];
+    struct ages entries[];
+};
+
+static size_t lhd_state_bytes(uint32_t entries_max)
+{
+    return sizeof(struct lhd) + entries_max * sizeof(struct ages);
+}
+
+static uint32_t log2_of(uint64_t x)
+{
+    return 63 - (uint32_t)__builtin_clzll(x | 1);
+}
+
+static uint32_t bucket_of(uint64_t age)
+{
+    const uint32_t octave = log2_of(age);
+
+    if (age < 4)
+        return (uint32_t)age;
+    return min_u32(4 * (octave - 1) + ((uint32_t)(age >> (octave - 2)) & 3), AGES - 1);
+}
+
+static uint64_t bucket_width(uint32_t bucket)
+{
+    return bucket < 8 ? 1 : UINT64_C(1) << (bucket / 4 - 1);
+}
+
+/* By ages at hits; the hottest last. Class 0 is of what has not been hit. */
+static uint8_t class_for(const struct evict_view *view, const struct ages *ages)
+{
+    const int32_t level = (int32_t)log2_of((uint64_t)ages->last + ages->before) - (int32_t)log2_of(view->entries_used);
+
+    return level > 7 ? 1 : level < -7 ? CLASSES - 1 : (uint8_t)(8 - level);
+}
+
+/* What it is counted among, in hits, evictions and densities. */
+static uint32_t cell_of(const struct evict_view *view, const struct evict_entry *entry)
+{
+    return (entry->mark & CLASS_BITS) * AGES + bucket_of(view->now - entry->key);
+}
+
+/* --- the model --- */
+
+/* From the oldest age down: what happened at this age or later, and how long all of it lasted from here on. */
+static void model_class(struct lhd *lhd, uint32_t class)
+{
+    uint64_t hits = 0;
+    uint64_t events = 0;
+    uint128 lifetime = 0;
+
+    for (uint32_t age = AGES; age-- > 0;) {
+        const uint32_t cell = class * AGES + age;
+        uint32_t *hits_here = &lhd->hits[cell];
+        uint32_t *evictions_here = &lhd->evictions[cell];
+
+        *hits_here -= *hits_here / 10;
+        *evictions_here -= *evictions_here / 10;
+        hits += *hits_here;
+        events += (uint64_t)*hits_here + *evictions_here;
+        lifetime += (uint128)events * bucket_width(age);
+        if (events == 0)
+            lhd->density[cell] = 0;
+        else if (hits >> 32 == 0 && lifetime >> 64 == 0)
+            lhd->density[cell] = (hits << 32) / (uint64_t)lifetime; /* a machine's division, and nearly always */
+        else
+            lhd->density[cell] = (uint64_t)(((uint128)hits << 32) / lifetime);
+    }
+}
+
+static void model_if_due(struct evict_view *view)
+{
+    struct lhd *lhd = view->state;
+    const double period = view->parameters[KEY_period] * view->entries_used;
+
+    if (view->now < lhd->model_at)
+        return;
+    for (uint32_t class = 0; lhd->model_at > 0 && class < CLASSES; class++)
+        model_class(lhd, class);
+    lhd->model_at = view->now + (period < PERIOD_MIN ? PERIOD_MIN : period > PERIOD_MAX ? PERIOD_MAX : (uint64_t)period);
+}
+
+/* Until something is known, the hotter class and the younger age stay. */
+static void lhd_begin(struct evict_view *view)
+{
+    struct lhd *lhd = view->state;
+    uint64_t age = 0;
+
+    for (uint32_t bucket = 0; bucket < AGES; age += bucket_width(bucket++))
+        for (uint32_t class = 0; class < CLASSES; class++)
+            lhd->density[class * AGES + bucket] = ((uint64_t)(class + 1) << 32) / (age + 1);
+    memset(lhd->recent, 0xff, sizeof(lhd->recent));
+}
+
+/* --- what happens --- */
+
+static void explore(struct evict_view *view, struct evict_entry *entry)
+{
+    struct lhd *lhd = view->state;
+
+    if (entry->size > view->capacity / 100 || lhd->explorers_size > view->capacity / 100 - entry->size ||
+        evict_draw_below(view, PURPOSE, EXPLORE_ONE_IN) != 0)
+        return;
+    entry->mark |= EXPLORES;
+    lhd->explorers_size += entry->size;
+}
+
+static void explore_no_more(struct evict_view *view, struct evict_entry *entry)
+{
+    struct lhd *lhd = view->state;
+
+    if ((entry->mark & EXPLORES) != 0)
+        lhd->explorers_size -= entry->size;
+    entry->mark &= CLASS_BITS;
+}
+
+static void lhd_insert(struct evict_view *view, uint32_t entry)
+{
+    struct evict_entry *came = &view->entries[entry];
+    struct lhd *lhd = view->state;
+
+    lhd->entries[entry] = (struct ages){0, 0};
+    came->key = view->now;
+    came->mark = 0;
+    explore(view, came);
+    lhd->recent[lhd->recent_at++ % RECENT] = entry;
+    model_if_due(view);
+}
+
+static void lhd_touch(struct evict_view *view, uint32_t entry)
+{
+    struct evict_entry *used = &view->entries[entry];
+    struct lhd *lhd = view->state;
+    struct ages *ages = &lhd->entries[entry];
+
+    lhd->hits[cell_of(view, used)] += COUNT_ONE;
+    explore_no_more(view, used);
+    *ages = (struct ages){(uint32_t)min_u64(view->now - used->key, UINT32_MAX), ages->last};
+    used->mark = class_for(view, ages);
+    used->key = view->now;
+    model_if_due(view);
+}
+
+/* What is retired was neither hit nor let go. */
+static void lhd_remove(struct evict_view *view, uint32_t entry, bool evicted)
+{
+    struct lhd *lhd = view->state;
+
+    if (evicted)
+        lhd->evictions[cell_of(view, &view->entries[entry])] += COUNT_ONE;
+    explore_no_more(view, &view->entries[entry]);
+}
+
+/* --- the choice --- */
+
+struct best {
+    uint32_t entry;
+    uint32_t explores; /* EXPLORES or 0 */
+    uint64_t density, size, order;
+};
+
+/* density / size, the least first; explorers after all others; the older of equals. */
+static inline void look_at(const struct evict_view *view, uint32_t at, struct best *best)
+{
+    const struct lhd *lhd = view->state;
+    const struct evict_entry *entry = &view->entries[at];
+    const uint32_t explores = entry->mark & EXPLORES;
+    const uint64_t size = max_u64(entry->size, 1);
+    uint128 left, right;
+    uint64_t density;
+
+    if (!entry->evictable)
+        return;
+    density = lhd->density[cell_of(view, entry)];
+    left = (uint128)density * best->size;
+    right = (uint128)best->density * size;
+    if (best->entry == NONE_INDEX || explores < best->explores ||
+        (explores == best->explores && (left < right || (left == right && entry->order < best->order))))
+        *best = (struct best){at, explores, density, size, entry->order};
+}
+
+static void sample(struct evict_view *view, uint32_t samples, struct best *best)
+{
+    const uint64_t start = evict_draw(view, PURPOSE);
+    uint32_t drawn[SAMPLES_MAX];
+
+    for (uint32_t i = 0; i < samples; i += 2) {
+        const uint64_t draw = hash_mix(start + i);
+
+        drawn[i] = (uint32_t)(((draw & UINT32_MAX) * view->entries_used) >> 32);
+        drawn[i + 1] = (uint32_t)(((draw >> 32) * view->entries_used) >> 32);
+        __builtin_prefetch(&view->entries[drawn[i]]);
+        __builtin_prefetch(&view->entries[drawn[i + 1]]);
+    }
+    for (uint32_t i = 0; i < samples; i++)
+        look_at(view, drawn[i], best);
+}
+
+static uint32_t lhd_victim(struct evict_view *view)
+{
+    const struct lhd *lhd = view->state;
+    const uint32_t samples = (uint32_t)view->parameters[KEY_samples];
+    struct best best = {.entry = NONE_INDEX};
+
+    if (view->entries_used <= samples) {
+        for (uint32_t i = 0; i < view->entries_used; i++)
+            look_at(view, i, &best);
+        return best.entry;
+    }
+    sample(view, samples, &best);
+    for (uint32_t i = 0; i < RECENT; i++)
+        if (lhd->recent[i] != NONE_INDEX)
+            look_at(view, lhd->recent[i], &best);
+    return best.entry != NONE_INDEX ? best.entry : evict_draw_entry(view, PURPOSE);
+}
+
+static const struct evict_key lhd_keys[] = {
+    {"samples", "entries that are looked at, the least of which leaves", 32, 1, SAMPLES_MAX - 1},
+    {"period", "uses per entry between two models", 4, 1, 1000},
+};
+
+const struct evict_policy evict_lhd = {
+    .name = "lhd",
+    .about = "least expected hits per byte and time, of a sample",
+    .source = "Beckmann, Chen, Cidon, NSDI 2018, 3 and 4",
+    .keys = lhd_keys,
+    .keys_count = ARRAY_COUNT(lhd_keys),
+    .state_bytes = lhd_state_bytes,
+    .begin = lhd_begin,
+    .insert = lhd_insert,
+    .touch = lhd_touch,
+    .remove = lhd_remove,
+    .victim = lhd_victim,
+};
