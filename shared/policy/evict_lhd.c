@@ -8,7 +8,7 @@
  * tenth each time that densities are worked out anew. The last to come are looked at too, and a few that were drawn when they came
  * ("explorers", 4.3: at most a hundredth of the cache) stay, so that long ages are known about.
  *
- * Integers only: densities have 32 fraction bits, and two are compared crosswise with the sizes. 34 KB, and 8 bytes an entry. */
+ * Integers only: densities have 32 fraction bits, and two are compared crosswise with the sizes. 34 KB, and 32 bytes an entry. */
 #include "base/hash.h"
 #include "policy/policy.h"
 
@@ -16,21 +16,24 @@ enum { KEY_samples, KEY_period };
 
 #define PURPOSE 0x6c6864 /* "lhd" */
 #define CLASSES 16u
-#define AGES 132u         /* ages below 2^34 */
+#define AGES 132u         /* ages below 2^35 */
 #define RECENT 8u
 #define SAMPLES_MAX 1024u
 #define PERIOD_MIN 4096u
 #define PERIOD_MAX (UINT32_C(1) << 24)
 #define COUNT_ONE 16u     /* of an event; decay leaves fractions */
 #define EXPLORE_ONE_IN 32u
-#define CLASS_BITS 15u
-#define EXPLORES 16u
 
-/* Of an entry: the ages at its last hit and the one before. Its key is when it was used last, its mark its class and whether it explores. */
-struct ages {
-    uint32_t last;
-    uint32_t before;
+/* Of an entry, apart from it: looked at by the dozen, in any order. */
+struct seen {
+    uint64_t used_at;
+    uint64_t size;    /* at least 1 */
+    uint32_t last;    /* its age at its last hit */
+    uint32_t before;  /* and at the one before */
+    uint32_t class;
+    uint32_t late;    /* enum: the least leave first, whatever their density */
 };
+enum { LEAVES, EXPLORES, ABSENT };
 
 struct lhd {
     uint64_t model_at;      /* `now` of the next model */
@@ -41,12 +44,12 @@ struct lhd {
     uint32_t hits[CLASSES * AGES];
     uint32_t evictions[CLASSES * AGES];
     uint64_t density[CLASSES * AGES];
-    struct ages entries[];
+    struct seen entries[];
 };
 
 static size_t lhd_state_bytes(uint32_t entries_max)
 {
-    return sizeof(struct lhd) + entries_max * sizeof(struct ages);
+    return sizeof(struct lhd) + entries_max * sizeof(struct seen);
 }
 
 static uint32_t log2_of(uint64_t x)
@@ -54,32 +57,31 @@ static uint32_t log2_of(uint64_t x)
     return 63 - (uint32_t)__builtin_clzll(x | 1);
 }
 
+/* Widths of 1 four times, of 2 four times, of 4 four times, ... */
 static uint32_t bucket_of(uint64_t age)
 {
-    const uint32_t octave = log2_of(age);
+    const uint32_t octave = log2_of(age + 4);
 
-    if (age < 4)
-        return (uint32_t)age;
-    return min_u32(4 * (octave - 1) + ((uint32_t)(age >> (octave - 2)) & 3), AGES - 1);
+    return min_u32(4 * (octave - 2) + ((uint32_t)((age + 4) >> (octave - 2)) & 3), AGES - 1);
 }
 
 static uint64_t bucket_width(uint32_t bucket)
 {
-    return bucket < 8 ? 1 : UINT64_C(1) << (bucket / 4 - 1);
+    return UINT64_C(1) << bucket / 4;
 }
 
 /* By ages at hits; the hottest last. Class 0 is of what has not been hit. */
-static uint8_t class_for(const struct evict_view *view, const struct ages *ages)
+static uint32_t class_for(const struct evict_view *view, const struct seen *seen)
 {
-    const int32_t level = (int32_t)log2_of((uint64_t)ages->last + ages->before) - (int32_t)log2_of(view->entries_used);
+    const int32_t level = (int32_t)log2_of((uint64_t)seen->last + seen->before) - (int32_t)log2_of(view->entries_used);
 
-    return level > 7 ? 1 : level < -7 ? CLASSES - 1 : (uint8_t)(8 - level);
+    return level > 7 ? 1 : level < -7 ? CLASSES - 1 : (uint32_t)(8 - level);
 }
 
 /* What it is counted among, in hits, evictions and densities. */
-static uint32_t cell_of(const struct evict_view *view, const struct evict_entry *entry)
+static uint32_t cell_of(const struct evict_view *view, const struct seen *seen)
 {
-    return (entry->mark & CLASS_BITS) * AGES + bucket_of(view->now - entry->key);
+    return seen->class * AGES + bucket_of(view->now - seen->used_at);
 }
 
 /* --- the model --- */
@@ -136,50 +138,48 @@ static void lhd_begin(struct evict_view *view)
 
 /* --- what happens --- */
 
-static void explore(struct evict_view *view, struct evict_entry *entry)
+static void explore(struct evict_view *view, struct seen *seen, uint64_t size)
 {
     struct lhd *lhd = view->state;
 
-    if (entry->size > view->capacity / 100 || lhd->explorers_size > view->capacity / 100 - entry->size ||
+    if (size > view->capacity / 100 || lhd->explorers_size > view->capacity / 100 - size ||
         evict_draw_below(view, PURPOSE, EXPLORE_ONE_IN) != 0)
         return;
-    entry->mark |= EXPLORES;
-    lhd->explorers_size += entry->size;
+    seen->late = EXPLORES;
+    lhd->explorers_size += size;
 }
 
-static void explore_no_more(struct evict_view *view, struct evict_entry *entry)
+static void explore_no_more(struct evict_view *view, uint32_t entry)
 {
     struct lhd *lhd = view->state;
 
-    if ((entry->mark & EXPLORES) != 0)
-        lhd->explorers_size -= entry->size;
-    entry->mark &= CLASS_BITS;
+    if (lhd->entries[entry].late == EXPLORES)
+        lhd->explorers_size -= view->entries[entry].size;
+    lhd->entries[entry].late = LEAVES;
 }
 
 static void lhd_insert(struct evict_view *view, uint32_t entry)
 {
-    struct evict_entry *came = &view->entries[entry];
+    const uint64_t size = view->entries[entry].size;
     struct lhd *lhd = view->state;
 
-    lhd->entries[entry] = (struct ages){0, 0};
-    came->key = view->now;
-    came->mark = 0;
-    explore(view, came);
+    lhd->entries[entry] = (struct seen){.used_at = view->now, .size = max_u64(size, 1)};
+    explore(view, &lhd->entries[entry], size);
     lhd->recent[lhd->recent_at++ % RECENT] = entry;
     model_if_due(view);
 }
 
 static void lhd_touch(struct evict_view *view, uint32_t entry)
 {
-    struct evict_entry *used = &view->entries[entry];
     struct lhd *lhd = view->state;
-    struct ages *ages = &lhd->entries[entry];
+    struct seen *seen = &lhd->entries[entry];
 
-    lhd->hits[cell_of(view, used)] += COUNT_ONE;
-    explore_no_more(view, used);
-    *ages = (struct ages){(uint32_t)min_u64(view->now - used->key, UINT32_MAX), ages->last};
-    used->mark = class_for(view, ages);
-    used->key = view->now;
+    lhd->hits[cell_of(view, seen)] += COUNT_ONE;
+    explore_no_more(view, entry);
+    seen->before = seen->last;
+    seen->last = (uint32_t)min_u64(view->now - seen->used_at, UINT32_MAX);
+    seen->class = class_for(view, seen);
+    seen->used_at = view->now;
     model_if_due(view);
 }
 
@@ -189,40 +189,43 @@ static void lhd_remove(struct evict_view *view, uint32_t entry, bool evicted)
     struct lhd *lhd = view->state;
 
     if (evicted)
-        lhd->evictions[cell_of(view, &view->entries[entry])] += COUNT_ONE;
-    explore_no_more(view, &view->entries[entry]);
+        lhd->evictions[cell_of(view, &lhd->entries[entry])] += COUNT_ONE;
+    explore_no_more(view, entry);
+    lhd->entries[entry].late = ABSENT;
 }
 
 /* --- the choice --- */
 
 struct best {
+    uint64_t density, size;
     uint32_t entry;
-    uint32_t explores; /* EXPLORES or 0 */
-    uint64_t density, size, order;
+    uint32_t late;
 };
 
-/* density / size, the least first; explorers after all others; the older of equals. */
+static struct best none(void)
+{
+    return (struct best){.size = 1, .entry = NONE_INDEX, .late = ABSENT};
+}
+
+/* density / size, the least first; the older of equals. */
 static inline void look_at(const struct evict_view *view, uint32_t at, struct best *best)
 {
     const struct lhd *lhd = view->state;
-    const struct evict_entry *entry = &view->entries[at];
-    const uint32_t explores = entry->mark & EXPLORES;
-    const uint64_t size = max_u64(entry->size, 1);
-    uint128 left, right;
-    uint64_t density;
+    const struct seen *seen = &lhd->entries[at];
+    const uint64_t density = lhd->density[cell_of(view, seen)];
+    const uint128 left = (uint128)density * best->size;
+    const uint128 right = (uint128)best->density * seen->size;
 
-    if (!entry->evictable)
+    if (seen->late > best->late || (seen->late == best->late && left > right) || !view->entries[at].evictable)
         return;
-    density = lhd->density[cell_of(view, entry)];
-    left = (uint128)density * best->size;
-    right = (uint128)best->density * size;
-    if (best->entry == NONE_INDEX || explores < best->explores ||
-        (explores == best->explores && (left < right || (left == right && entry->order < best->order))))
-        *best = (struct best){at, explores, density, size, entry->order};
+    if (seen->late == best->late && left == right && view->entries[at].order >= view->entries[best->entry].order)
+        return;
+    *best = (struct best){density, seen->size, at, seen->late};
 }
 
 static void sample(struct evict_view *view, uint32_t samples, struct best *best)
 {
+    const struct lhd *lhd = view->state;
     const uint64_t start = evict_draw(view, PURPOSE);
     uint32_t drawn[SAMPLES_MAX];
 
@@ -231,8 +234,8 @@ static void sample(struct evict_view *view, uint32_t samples, struct best *best)
 
         drawn[i] = (uint32_t)(((draw & UINT32_MAX) * view->entries_used) >> 32);
         drawn[i + 1] = (uint32_t)(((draw >> 32) * view->entries_used) >> 32);
-        __builtin_prefetch(&view->entries[drawn[i]]);
-        __builtin_prefetch(&view->entries[drawn[i + 1]]);
+        __builtin_prefetch(&lhd->entries[drawn[i]]);
+        __builtin_prefetch(&lhd->entries[drawn[i + 1]]);
     }
     for (uint32_t i = 0; i < samples; i++)
         look_at(view, drawn[i], best);
@@ -242,7 +245,7 @@ static uint32_t lhd_victim(struct evict_view *view)
 {
     const struct lhd *lhd = view->state;
     const uint32_t samples = (uint32_t)view->parameters[KEY_samples];
-    struct best best = {.entry = NONE_INDEX};
+    struct best best = none();
 
     if (view->entries_used <= samples) {
         for (uint32_t i = 0; i < view->entries_used; i++)

@@ -263,8 +263,8 @@ struct lhd {
     uint64_t model_at, explorers;
 };
 
-/* Widths of 1 eight times, of 2 four times, of 4 four times, ... */
-static uint64_t width(uint32_t bucket) { return bucket < 8 ? 1 : 2 * width(bucket - 4); }
+/* Widths of 1 four times, of 2 four times, of 4 four times, ... */
+static uint64_t width(uint32_t bucket) { return bucket < 4 ? 1 : 2 * width(bucket - 4); }
 
 static uint32_t bucket(uint64_t age)
 {
