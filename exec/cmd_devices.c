@@ -16,14 +16,16 @@ static const struct option table[] = {
 
 /* What has to do with GPUs; `why` is empty where it is so. */
 struct gpu {
-    bool runs, shares, mps;
+    uint32_t count; /* 0: none runs */
+    uint64_t bytes; /* of the smallest */
+    bool shares, mps;
     char runs_why[512], shares_why[512], mps_text[512];
 };
 
 static void gpu_look(struct gpu *gpu)
 {
     memset(gpu, 0, sizeof(*gpu));
-    gpu->runs = cuda_runs_here(gpu->runs_why, sizeof(gpu->runs_why));
+    gpu->count = cuda_gpus_here(&gpu->bytes, gpu->runs_why, sizeof(gpu->runs_why));
     gpu->shares = cuda_shares_here(gpu->shares_why, sizeof(gpu->shares_why));
     gpu->mps = mps_runs_here(gpu->mps_text, sizeof(gpu->mps_text));
 }
@@ -36,14 +38,18 @@ static void print_line(const char *name, bool is, const char *about)
 static void print_table(void)
 {
     struct gpu gpu;
+    char text[64];
 
     for (enum kernel_set set = 0; set < KERNELS_COUNT; set++)
         printf("  %-16s %-4s %s\n", kernel_set_name(set),
                !kernel_set_runs_here(set) ? "no" : set == kernel_set_best() ? "used" : "yes", kernel_set_about(set));
     gpu_look(&gpu);
-    print_line("cuda", gpu.runs, gpu.runs ? "a GPU of sm_80 or later" : gpu.runs_why);
-    if (!gpu.runs)
+    if (gpu.count == 0) {
+        print_line("cuda", false, gpu.runs_why);
         return;
+    }
+    snprintf(text, sizeof(text), "GPUs of sm_80 or later: %u, of %.1f GB at least", gpu.count, (double)gpu.bytes / 1e9);
+    print_line("cuda", true, text);
     print_line("  shared base", gpu.shares, gpu.shares ? "berth-exec hold lends a base to other processes" : gpu.shares_why);
     print_line("  mps", gpu.mps, gpu.mps_text);
 }
@@ -58,9 +64,10 @@ static int print_json(void)
     for (enum kernel_set set = 0; set < KERNELS_COUNT; set++)
         failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:b}", "name", kernel_set_name(set), "runs_here",
                                                         kernel_set_runs_here(set), "default", set == kernel_set_best()));
-    failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:s, s:b, s:s, s:b, s:s}", "name", "cuda", "runs_here", gpu.runs,
-                                                    "default", 0, "why", gpu.runs_why, "shares_base", gpu.shares, "shares_base_why",
-                                                    gpu.shares_why, "mps_runs", gpu.mps, "mps", gpu.mps_text));
+    failed |= json_array_append_new(list, json_pack("{s:s, s:b, s:i, s:I, s:b, s:s, s:b, s:s, s:b, s:s}", "name", "cuda", "runs_here",
+                                                    gpu.count > 0, "gpus", (int)gpu.count, "gpu_bytes", (json_int_t)gpu.bytes, "default", 0,
+                                                    "why", gpu.runs_why, "shares_base", gpu.shares, "shares_base_why", gpu.shares_why,
+                                                    "mps_runs", gpu.mps, "mps", gpu.mps_text));
     failed |= json_dumpf(list, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(list);

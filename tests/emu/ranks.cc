@@ -1,11 +1,11 @@
-/* The emulation has one device: ranks are refused. */
+/* The emulation has one memory: ranks are refused. */
 #include "engine/device/cuda/ranks.h"
 
 #include <stdio.h>
 
 bool cuda_ranks_join(struct dev *, char *ret_error, size_t error_bytes)
 {
-    snprintf(ret_error, error_bytes, "the emulation has one GPU");
+    snprintf(ret_error, error_bytes, "the emulation joins no GPUs");
     return false;
 }
 

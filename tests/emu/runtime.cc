@@ -25,6 +25,7 @@ constexpr size_t GUARD_BYTES = 256;
 constexpr size_t PAGE_BYTES = 4096;
 constexpr size_t FRESH_BYTES = (size_t)512 << 10;
 constexpr int CAPABILITY_MAJOR = 9;
+constexpr int GPUS = 2;
 
 struct emu_event {
     uint64_t recorded, done;    /* tickets */
@@ -291,11 +292,46 @@ const char *cudaGetErrorName(cudaError_t error)
 }
 const char *cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
-cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidValue; }
+
+/* Those that this process sees, by CUDA's rule: names up to the first that is none, each once; all, if none are named. */
+static std::vector<int> gpus_seen()
+{
+    const char *names = getenv("CUDA_VISIBLE_DEVICES");
+    std::vector<int> seen;
+
+    if (names == nullptr)
+        return {0, GPUS - 1};
+    for (char *end; *names != '\0'; names = *end == ',' ? end + 1 : end) {
+        long gpu = strtol(names, &end, 10);
+
+        if (end == names || (*end != ',' && *end != '\0') || gpu < 0 || gpu >= GPUS)
+            break;
+        seen.push_back((int)gpu);
+    }
+    return seen;
+}
+
+/* Their memories are one here: nobody uses two in a process. To a process that was shown some it says which one it has. */
+cudaError_t cudaSetDevice(int device)
+{
+    const std::vector<int> seen = gpus_seen();
+
+    if (device < 0 || device >= (int)seen.size())
+        return cudaErrorInvalidValue;
+    if (getenv("CUDA_VISIBLE_DEVICES") != nullptr)
+        fprintf(stderr, "emulated GPU %d\n", seen[(size_t)device]);
+    return cudaSuccess;
+}
 
 cudaError_t cudaGetDeviceCount(int *ret_count)
 {
-    *ret_count = 1;
+    *ret_count = (int)gpus_seen().size();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *ret_about, int)
+{
+    *ret_about = {ARENA_BYTES, CAPABILITY_MAJOR};
     return cudaSuccess;
 }
 

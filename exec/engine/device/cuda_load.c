@@ -86,6 +86,16 @@ bool cuda_runs_here(char *ret_error, size_t error_bytes)
     return true;
 }
 
+uint32_t cuda_gpus_here(uint64_t *ret_bytes, char *ret_error, size_t error_bytes)
+{
+    return cuda_runs_here(ret_error, error_bytes) ? cuda_load(ret_error, error_bytes)->gpus(ret_bytes) : 0;
+}
+
+void cuda_see(const char *gpu)
+{
+    check(setenv("CUDA_VISIBLE_DEVICES", gpu, 1) == 0);
+}
+
 bool cuda_shares_here(char *ret_error, size_t error_bytes)
 {
     const struct device *device = cuda_load(ret_error, error_bytes);

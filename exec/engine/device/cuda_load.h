@@ -26,6 +26,10 @@ typedef const struct device *cuda_entry(const struct cuda_terms *terms, cuda_fai
 const struct device *cuda_load(char *ret_error, size_t error_bytes);
 /* Whether it loads and a device opens; if not, ret_error says why. */
 bool cuda_runs_here(char *ret_error, size_t error_bytes);
+/* How many GPUs will do, and the memory of the smallest; 0: ret_error says why. The first of them was opened. */
+uint32_t cuda_gpus_here(uint64_t *ret_bytes, char *ret_error, size_t error_bytes);
+/* From now on this process sees one GPU, which CUDA_VISIBLE_DEVICES would have by this name; before anything of CUDA is called. */
+void cuda_see(const char *gpu);
 /* Whether a base on it can be mapped by several processes (device/share.h). */
 bool cuda_shares_here(char *ret_error, size_t error_bytes);
 

@@ -73,6 +73,8 @@ struct device {
     bool has_threads;
     /* Whether weight() keeps the pointer it is given, so that a base in the device's memory may change under it. */
     bool weights_in_place;
+    /* How many GPUs will do, numbered as dev_config's ranks are, and the memory of the smallest of them; 0: none. NULL: of no such device. */
+    uint32_t (*gpus)(uint64_t *ret_bytes);
     /* Weights for several processes; NULL: they are the host's pages, which processes share anyway. */
     const struct device_share *share;
     /* Of a device that was opened to train. */

@@ -15,6 +15,7 @@
 /* Larger puts go to the driver, which takes pageable bytes before it returns. */
 #define STAGED_PUT_BYTES ((size_t)64 << 10)
 #define GRAPHS_MAX 256
+#define CAPABILITY_MIN 8
 
 void cuda_must(cudaError_t error, const char *what, const char *file, int line)
 {
@@ -63,11 +64,32 @@ static bool gpu_fits(int gpu, char *ret_error, size_t error_bytes)
     MUST(cudaSetDevice(gpu));
     MUST(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
     MUST(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
-    if (major < 8) {
+    if (major < CAPABILITY_MIN) {
         snprintf(ret_error, error_bytes, "the GPU is sm_%d%d, below sm_80", major, minor);
         return false;
     }
     return true;
+}
+
+/* The fastest come first, unless somebody chose another order; those behind one that is too old are not looked for. */
+static uint32_t cuda_gpus(uint64_t *ret_bytes)
+{
+    uint64_t bytes = UINT64_MAX;
+    uint32_t fit = 0;
+    int count = 0;
+
+    if (cudaGetDeviceCount(&count) != cudaSuccess)
+        return 0;
+    while (fit < (uint32_t)count) {
+        cudaDeviceProp about;
+
+        if (cudaGetDeviceProperties(&about, (int)fit) != cudaSuccess || about.major < CAPABILITY_MIN)
+            break;
+        bytes = min_u64(bytes, about.totalGlobalMem);
+        fit++;
+    }
+    *ret_bytes = bytes;
+    return fit;
 }
 
 static void cuda_close(struct dev *dev)
@@ -318,6 +340,7 @@ extern const struct device device_cuda = {
     .b_in_pairs = false,
     .has_threads = false,
     .weights_in_place = false,
+    .gpus = cuda_gpus,
     .share = &cuda_share,
     .train_ops = cuda_train_ops,
 };

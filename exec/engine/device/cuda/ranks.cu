@@ -1,4 +1,4 @@
-/* See ranks.h. Compiled by nvcc alone: the emulation has one device. */
+/* See ranks.h. Compiled by nvcc alone: the emulation joins none. */
 #include "engine/device/cuda/ranks.h"
 
 #include <dlfcn.h>

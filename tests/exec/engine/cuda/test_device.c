@@ -140,7 +140,7 @@ static void what_it_cannot_do_is_refused_with_a_reason(void **context)
     REFUSES(dims.head_dim, 15, "odd");
     REFUSES(lora_rank_max, 20, "no multiple of 16");
     REFUSES(rows_max, 0, "rows_max");
-    REFUSES(ranks, (struct ranks *)error, "one GPU");
+    REFUSES(ranks, (struct ranks *)error, "joins no GPUs");
     REFUSES(trains, true, "what trains is deterministic");
     REFUSES(rows_max, INT32_MAX / 2, "no room");
     emu_set(EMU_FORWARD, EMU_LAZY, 1);
