@@ -115,7 +115,7 @@ $(B)/tests/exec/engine/train/run/test_run_faults: LDFLAGS += $(WRITING_CALLS:%=-
 $(B)/tests/exec/store/test_store_faults: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,openat write fsync linkat unlinkat mkdirat)
 # These run the program itself.
 $(B)/tests/exec/control/api/test_kill_points $(B)/tests/exec/task/test_validator $(B)/tests/exec/task/test_trainer $(B)/tests/exec/keeper/test_keeper_vault $(B)/tests/exec/test_train_processes $(B)/tests/exec/test_hold_processes: | $(B)/bin/berth-exec
-$(B)/tests/exec/test_hold_processes: | $(if $(NO_EMU),,$(B)/lib/libberth-cuda-emulated.so)
+$(B)/tests/exec/test_hold_processes $(B)/tests/exec/control/api/test_gpus: | $(if $(NO_EMU),,$(B)/lib/libberth-cuda-emulated.so)
 
 # A model server's answers are compared with those of a worker in the same process.
 $(B)/tests/exec/serving/test_serving $(B)/tests/exec/serving/test_stub_server: $(B)/tests/exec/worker/rig.o

@@ -25,7 +25,8 @@
     X(server_program, "COMMAND", "what runs as a model server in place of this program: for measurements of the control plane") \
     X(gate, "off", "what was trained may answer without evaluation, which is audited; without this it may not")        \
     X(adapters_folder, "DIR", "tenants may load adapters that were made elsewhere, each from DIR/ITS-NAME; without this nobody may") \
-    X(devices, "N", "equal shares of this machine, for servers and trainers, one each (default: one more than there are bases)") \
+    X(device, "KIND", "cpu, cuda, or auto (default): where CUDA runs the GPUs (of CUDA_VISIBLE_DEVICES, if that is set), else the CPU") \
+    X(devices, "N", "equal shares of this machine or its GPUs, for servers and trainers, one each (default: one more than there are bases; as many on each GPU)") \
     X(replica_target, "N", "answers under way that one server of a base is meant to have; above 1.2 times that another comes (default 32)") \
     X(server_requests, "N", "answers that one server has at once, 1 to 4096; more wait in the control plane (default 256)")      \
     X(scale_up, "SECONDS", "for which it is more before another comes, for which trainers yield if need be (default 10)")      \
@@ -34,6 +35,8 @@
     X(price, "NANO", "1e-9 units an hour of a share (default 0)")                                                      \
     X(master_key, "FILE", "the vault's master key (default DIR/master.key, made with the folder)")                     \
     X(master_key_command, "COMMAND", "a shell command that prints it instead")                                          \
+    X(gpus, "LIST", "what the keeper found, for the control plane that it starts; as the next two")                    \
+    X(gpu_bytes, "N", "of the smallest of them")                                                                       \
     X(under_keeper, NULL, "what the keeper, which this command is, adds for the control plane that it starts")         \
     X(help, NULL, "this text")
 enum {
@@ -49,8 +52,6 @@ static const struct option table[] = {
 
 /* --- the keeper --------------------------------------------------------------------------------------------------------------- */
 
-/* This very program, whatever has since been put in its file's place. */
-#define SELF "/proc/self/exe"
 /* The control plane's connections and files; as far as we may. */
 #define DESCRIPTORS_MAX 16384
 
@@ -59,9 +60,9 @@ static const char *const trainer_arguments[] = {"berth-exec", "worker", "trainer
 static const char *const validator_arguments[] = {"berth-exec", "worker", "validator", NULL};
 /* In the order of enum core_worker_kind. */
 static struct keeper_program workers[] = {
-    [CORE_SERVER] = {.name = "server", .path = SELF, .arguments = server_arguments},
-    [CORE_TRAINER] = {.name = "trainer", .path = SELF, .arguments = trainer_arguments},
-    [CORE_VALIDATOR] = {.name = "validator", .path = SELF, .arguments = validator_arguments},
+    [CORE_SERVER] = {.name = "server", .path = CONTROL_SELF, .arguments = server_arguments},
+    [CORE_TRAINER] = {.name = "trainer", .path = CONTROL_SELF, .arguments = trainer_arguments},
+    [CORE_VALIDATOR] = {.name = "validator", .path = CONTROL_SELF, .arguments = validator_arguments},
 };
 
 /* "FILE ARGUMENT..."; no shell reads it. */
@@ -106,18 +107,20 @@ static uint32_t descriptors_max(void)
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < DESCRIPTORS_MAX ? (uint32_t)limit.rlim_max : DESCRIPTORS_MAX;
 }
 
-/* The control plane gets our command line, with the folder that we took. */
-static enum status run_keeper(const struct control_asked *asked, const char *keys, const struct master_source *master, int listener, int argc,
-                              char **argv, struct refusal *refusal)
+/* The control plane gets our command line, with the folder that we took and the GPUs that we found. */
+static enum status run_keeper(const struct control_asked *asked, const char *keys, const struct master_source *master, const struct core_gpus *gpus,
+                              int listener, int argc, char **argv, struct refusal *refusal)
 {
     const char *vault_arguments[] = {"berth-exec", "vault", "serve", "--keys", keys, master->file != NULL ? "--master" : "--master-command",
                                      master->file != NULL ? master->file : master->command, NULL};
-    const struct keeper_program vault = {.name = "vault", .path = SELF, .arguments = vault_arguments};
-    const char **arguments = calloc((size_t)argc + 5, sizeof(*arguments));
-    const struct keeper_program control = {.name = "control", .path = SELF, .arguments = arguments, .descriptors_max = descriptors_max(),
+    const struct keeper_program vault = {.name = "vault", .path = CONTROL_SELF, .arguments = vault_arguments};
+    const char **arguments = calloc((size_t)argc + 9, sizeof(*arguments));
+    const struct keeper_program control = {.name = "control", .path = CONTROL_SELF, .arguments = arguments, .descriptors_max = descriptors_max(),
                                            .inherited = &listener, .inherited_count = listener >= 0};
     const struct keeper_config config = {.workers = workers, .workers_count = ARRAY_COUNT(workers), .control = &control, .vault = &vault,
                                          .log = say};
+    char names[GPUS_TEXT_BYTES];
+    char bytes[24];
     enum status status;
 
     check(arguments != NULL);
@@ -129,6 +132,14 @@ static enum status run_keeper(const struct control_asked *asked, const char *key
         arguments[2 + i] = argv[i];
     arguments[argc + 2] = "--state";
     arguments[argc + 3] = asked->state;
+    if (gpus->count > 0) {
+        core_gpus_text(gpus, names);
+        snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)gpus->bytes);
+        arguments[argc + 4] = "--gpus";
+        arguments[argc + 5] = names;
+        arguments[argc + 6] = "--gpu-bytes";
+        arguments[argc + 7] = bytes;
+    }
     status = keeper_run(&config, refusal);
     free(arguments);
     return status;
@@ -140,6 +151,7 @@ static int keep(const struct control_asked *asked, int argc, char **argv)
                                      .key_file = asked->key_file};
     struct master_source master = asked->master;
     struct control_folder folder;
+    struct core_gpus gpus = {0};
     struct refusal refusal = {{0}};
     char keys[4096];
     char file[4096];
@@ -151,12 +163,15 @@ static int keep(const struct control_asked *asked, int argc, char **argv)
         master.file = file;
         status = control_folder_key_file(&folder, "master.key", "keys.db", file, &refusal);
     }
+    if (status == STATUS_OK)
+        status = control_gpus_find(asked->device, &gpus, &refusal);
     if (status == STATUS_OK && asked->address[0] != '\0')
         status = http_listen(&http, &listener, &refusal);
     if (listener >= 0)
         announce(asked, listener);
     if (status == STATUS_OK)
-        status = run_keeper(asked, control_folder_at(&folder, "keys.db", keys), &master, listener, argc, argv, &refusal);
+        status = run_keeper(asked, control_folder_at(&folder, "keys.db", keys), &master, &gpus, listener, argc, argv,
+                            &refusal);
     if (status != STATUS_OK)
         fprintf(stderr, "berth-exec control: %s\n", refusal.text);
     if (listener >= 0)
@@ -219,8 +234,10 @@ int cmd_control(int argc, char **argv)
 {
     struct options options = {.command = "berth-exec control", .table = table, .count = ARRAY_COUNT(table), .errors = stderr,
                               .argc = argc, .argv = argv, .at = 1};
-    struct control_asked asked = {.state = admin_state_folder()};
+    struct control_asked asked = {.state = admin_state_folder(), .device = "auto"};
+    struct refusal refusal = {{0}};
     const char *value;
+    int64_t number;
     bool is_under_keeper = false;
     int option;
 
@@ -238,6 +255,20 @@ int cmd_control(int argc, char **argv)
             asked.gate_off = true;
             break;
         case OPTION_adapters_folder: asked.adapters_folder = value; break;
+        case OPTION_device:
+            if (strcmp(value, "auto") != 0 && strcmp(value, "cpu") != 0 && strcmp(value, "cuda") != 0)
+                return misuse("--device is auto, cpu or cuda");
+            asked.device = value;
+            break;
+        case OPTION_gpus:
+            if (core_gpus_read(value, &asked.gpus, &refusal) != STATUS_OK)
+                return misuse(refusal.text);
+            break;
+        case OPTION_gpu_bytes:
+            if (!options_whole(&options, OPTION_gpu_bytes, value, 1, INT64_MAX, &number))
+                return EXIT_USAGE;
+            asked.gpus.bytes = (uint64_t)number;
+            break;
         case OPTION_devices:
             if (!options_whole(&options, OPTION_devices, value, 1, 16, &asked.devices))
                 return EXIT_USAGE;
@@ -293,6 +324,8 @@ int cmd_control(int argc, char **argv)
         return misuse("the master key comes from a file or a command, not both");
     if (!is_under_keeper)
         return keep(&asked, argc, argv);
+    if (asked.devices != 0) /* fewer than there are GPUs: the last ones are left alone */
+        asked.gpus.count = min_u32(asked.gpus.count, (uint32_t)asked.devices);
     if (!has_keeper())
         return misuse("--under-keeper is the keeper's to say, which gives a socket");
     return control_plane(&asked);

@@ -28,6 +28,8 @@
 /* What runs when it is to stop has so long. */
 #define STOP_MS 5000
 #define VAULT_MS 30000
+/* Of a GPU: a third of an A100's 312e12 (bf16, its data sheet), the least that will do. Not measured. */
+#define GPU_FLOPS_PER_S 1e14
 
 /* All that runs; half of it may be there. */
 struct control {
@@ -169,9 +171,24 @@ static enum status begin_epoch(struct metadata *metadata, void *context, struct 
     return status;
 }
 
+/* Each base has a server, and a job its trainer; no GPU is left out that nobody left out. */
+static uint32_t devices_wanted(const struct control *control)
+{
+    return control->asked->devices != 0 ? (uint32_t)control->asked->devices
+                                        : max_u32(min_u32(control->bases_count + 1, CORE_DEVICES_MAX), control->asked->gpus.count);
+}
+
+/* Shares of one GPU, all alike; or of the CPU. */
+static uint32_t shares_of(const struct control *control)
+{
+    const uint32_t gpus = max_u32(control->asked->gpus.count, 1);
+
+    return min_u32((uint32_t)div_up_u64(devices_wanted(control), gpus), CORE_DEVICES_MAX / gpus);
+}
+
 static uint32_t devices_of(const struct control *control)
 {
-    return control->asked->devices != 0 ? (uint32_t)control->asked->devices : min_u32(control->bases_count + 1, 16);
+    return shares_of(control) * max_u32(control->asked->gpus.count, 1);
 }
 
 static enum status open_base(struct control *control, const char *what, struct refusal *refusal)
@@ -200,12 +217,19 @@ static enum status open_bases(struct control *control, struct refusal *refusal)
     return status;
 }
 
-/* Of the machine's memory, what is not for the rest of it. */
+/* Of a GPU's memory, or the machine's, what is not for the rest of it. */
 static uint64_t device_bytes(const struct control *control)
 {
-    const uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t host_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t all = control->asked->gpus.count > 0 ? control->asked->gpus.bytes : host_bytes;
 
-    return all / 10 * 8 / devices_of(control);
+    return all / 10 * 8 / shares_of(control);
+}
+
+/* For estimates alone; 0: the driver's own, a CPU's. */
+static double device_flops_per_s(const struct control *control)
+{
+    return control->asked->gpus.count > 0 ? GPU_FLOPS_PER_S / shares_of(control) : 0;
 }
 
 static enum status open_core(struct control *control, struct refusal *refusal)
@@ -214,14 +238,15 @@ static enum status open_core(struct control *control, struct refusal *refusal)
     char options[64];
     struct core_config config = {
         .launcher = control->launcher, .writer = control->writer, .epoch = (uint64_t)control->epoch, .first_at_ns = control->first_at_ns,
-        .bases = control->bases, .bases_count = control->bases_count, .devices = devices_of(control), .device_bytes = device_bytes(control),
+        .bases = control->bases, .bases_count = control->bases_count,
+        .devices = devices_of(control), .device_bytes = device_bytes(control), .gpus = &asked->gpus,
         .price_nano_per_hour = asked->price_nano_per_hour, .replica_target = (uint32_t)asked->replica_target,
         .server_requests_max = (uint32_t)asked->server_requests,
         .scale_up_ns = asked->scale_up_s * NS_PER_S, .scale_down_ns = asked->scale_down_s * NS_PER_S, .server_options = options, .hears = driver_hears, .log = say};
     struct driver_config driver = {.epoch = (uint64_t)control->epoch, .metadata = control->options, .writer = control->writer, .vault = control->vault,
                                    .store = control->store, .bases = control->bases, .bases_count = control->bases_count,
-                                   .devices = config.devices, .price_nano_per_hour = asked->price_nano_per_hour,
-                                   .gate_off = asked->gate_off, .log = say};
+                                   .devices = config.devices, .gpus = config.gpus, .flops_per_s = device_flops_per_s(control),
+                                   .price_nano_per_hour = asked->price_nano_per_hour, .gate_off = asked->gate_off, .log = say};
     enum status status = driver_open(&driver, &control->driver, refusal);
 
     /* Whatever rank a job may have, its model is to answer. */
@@ -331,6 +356,19 @@ static void end(struct control *control, uint32_t within_ms)
     control_folder_close(&control->folder);
 }
 
+static void announce(const struct control *control)
+{
+    char gpus[GPUS_TEXT_BYTES];
+
+    core_gpus_text(&control->asked->gpus, gpus);
+    printf("berth-exec control: ready in %s", control->folder.path);
+    if (control->core != NULL)
+        printf(", on %u %s of %s%s", devices_of(control), devices_of(control) == 1 ? "share" : "shares",
+               gpus[0] != '\0' ? "GPU " : "the CPU", gpus);
+    putchar('\n');
+    fflush(stdout);
+}
+
 /* Without its vault nothing can be kept or read, so it ends then, and the keeper starts both anew. */
 static enum status run(struct control *control, struct refusal *refusal)
 {
@@ -343,8 +381,7 @@ static enum status run(struct control *control, struct refusal *refusal)
         return status;
     status = begin(control, refusal);
     if (status == STATUS_OK) {
-        printf("berth-exec control: ready in %s\n", control->folder.path);
-        fflush(stdout);
+        announce(control);
         status = admin_run(control->admin, control->ends, refusal);
     }
     if (status == STATUS_OK && read(control->signals, &signal, sizeof(signal)) != (ssize_t)sizeof(signal))

@@ -100,6 +100,5 @@ int worker_server(int argc, char **argv)
     if (code != EXIT_OK)
         return code;
     config.adapters_max = min_u32(config.adapters_max, descriptors_here() - DESCRIPTORS_BESIDE);
-    worker_choose_device(&config);
     return run(&config);
 }

@@ -20,7 +20,8 @@
     X(9, MEMORY, "out_of_memory", true)                                                                \
     X(10, OUTPUT, "output_failed", true)               /* a granted descriptor takes no more */        \
     X(11, SANDBOX, "no_sandbox", false)                /* this kernel does not do it */                \
-    X(12, ADAPTER, "invalid_adapter", false)           /* that was made elsewhere */
+    X(12, ADAPTER, "invalid_adapter", false)           /* that was made elsewhere */                   \
+    X(13, DEVICE, "device_unusable", true)             /* the GPU that it was given */
 enum fault {
     FAULT_NONE,
 #define X(number, name, code, again) FAULT_##name = number,

@@ -1,9 +1,10 @@
-/* START: the base, by its folder's descriptor. */
+/* START: the base, by its folder's descriptor, and the device. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "serving/internal.h"
+#include "worker/settings.h"
 
 /* Sizes that a START may set. */
 #define SIZES(X)                                                                                                          \
@@ -46,7 +47,8 @@ static enum status read_settings(const json_t *settings, struct worker_config *c
             return status;
     }
     *ret_base = (uint32_t)json_integer_value(base);
-    return status;
+    return worker_use_device(config, json_string_value(json_object_get(settings, "device")), json_string_value(json_object_get(settings, "gpu")),
+                             refusal);
 }
 
 static enum status open_tokenizer(struct serving *serving, struct refusal *refusal)

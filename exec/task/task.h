@@ -9,7 +9,7 @@
  * method may be "auto", base null. Its task "adopt": "tenant", "base" and
  * "others", names of the platform's other bases, "bundle" (link/bundle.h), "result". A trainer: "result", "results", "state", "parent", "resume", "hyperparameters" {"epochs", "batch", "rate",
  * "rate_multiplier", "rank", "alpha", "beta", "seed", "patience", "min_delta", "schedule", "context", "evaluate_every"}, each of them missing
- * for the rules; "device" "cpu" or the best there is, "threads", "save_every_s". Later outputs come by CHECKPOINT_NOW, which says
+ * for the rules; "device" "cpu" or "cuda" with "gpu" (control/core/gpus.h), missing for the best there is, "threads", "save_every_s". Later outputs come by CHECKPOINT_NOW, which says
  * which are for adapters; with a deadline it is to save and end. */
 #ifndef TASK_TASK_H
 #define TASK_TASK_H

@@ -60,17 +60,23 @@ static enum status open_base(struct task *task, struct training *training, struc
     return status == STATUS_OK ? run_tokenizer(folder, &training->tokenizer, refusal) : status;
 }
 
-/* The best there is, unless START says cpu. */
-static void choose_machine(struct task *task, struct training *training)
+/* Why a GPU does not run is the operator's to know, who has our stderr; the tenant is told that it doesn't. */
+static enum status choose_machine(struct task *task, struct training *training, struct refusal *refusal)
 {
     const char *device = json_string_value(json_object_get(task->settings, "device"));
+    const char *gpu = json_string_value(json_object_get(task->settings, "gpu"));
+    enum status status;
 
     worker_config_init(&training->machine);
-    if (device == NULL || strcmp(device, "cpu") != 0)
-        worker_choose_device(&training->machine);
+    status = worker_use_device(&training->machine, device, gpu, refusal);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "berth-exec worker trainer: %s\n", refusal->text);
+        return refuse(refusal, status, "the device that it was given cannot be used");
+    }
     training->machine.threads = (uint32_t)max_i64(whole_of(task->settings, "threads", worker_threads_here()), 1);
     training->memory_bytes = run_host_memory();
     task->is_unfiltered = training->machine.device != &device_cpu;
+    return STATUS_OK;
 }
 
 enum fault train_open(struct task *task, struct refusal *refusal)
@@ -88,8 +94,7 @@ enum fault train_open(struct task *task, struct refusal *refusal)
         return FAULT_SETTINGS;
     if (task_base(task) < 0 || open_base(task, training, refusal) != STATUS_OK)
         return FAULT_BASE;
-    choose_machine(task, training);
-    return FAULT_NONE;
+    return choose_machine(task, training, refusal) == STATUS_OK ? FAULT_NONE : FAULT_DEVICE;
 }
 
 void train_close(struct task *task)

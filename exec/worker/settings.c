@@ -51,6 +51,28 @@ void worker_choose_device(struct worker_config *config)
         config->device = cuda_load(why, sizeof(why));
 }
 
+enum status worker_use_device(struct worker_config *config, const char *kind, const char *gpu, struct refusal *refusal)
+{
+    char why[256];
+
+    if (kind == NULL)
+        worker_choose_device(config);
+    if (kind == NULL || config->device_chosen)
+        return STATUS_OK;
+    config->device = &device_cpu;
+    config->device_chosen = true;
+    if (strcmp(kind, "cpu") == 0)
+        return STATUS_OK;
+    if (strcmp(kind, "cuda") != 0)
+        return refuse(refusal, STATUS_INVALID, "START: device is cpu or cuda");
+    if (gpu != NULL)
+        cuda_see(gpu);
+    if (!cuda_runs_here(why, sizeof(why)))
+        return refuse(refusal, STATUS_INVALID, "START: GPU %s: %s", gpu != NULL ? gpu : "any", why);
+    config->device = cuda_load(why, sizeof(why));
+    return STATUS_OK;
+}
+
 static enum status read_device(struct worker_config *config, const struct options *options, uint32_t option, const char *value)
 {
     char why[256];

@@ -28,6 +28,9 @@
 enum status worker_option(struct worker_config *config, const struct options *options, uint32_t option, const char *value);
 /* With --device auto, or without it: the best device that opens here. Call when the options are read: whoever says cpu has no library loaded. */
 void worker_choose_device(struct worker_config *config);
+/* What a START says (control/core/gpus.h): cpu; or cuda, with the one GPU that this process is to see, or NULL for any. NULL: as above. What the
+ * command line chose stays. STATUS_INVALID: it does not run here. */
+enum status worker_use_device(struct worker_config *config, const char *kind, const char *gpu, struct refusal *refusal);
 /* config->threads when none was chosen: the processors there are. */
 uint32_t worker_threads_here(void);
 

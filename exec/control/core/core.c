@@ -48,8 +48,8 @@ static enum status judge(const struct core_config *config, struct refusal *refus
         return refuse(refusal, STATUS_INVALID, "a control plane has at most 256 bases");
     if (!is_object(config->server_options))
         return refuse(refusal, STATUS_INVALID, "the servers' options are no JSON object");
-    if (config->devices < 1 || config->devices > 16)
-        return refuse(refusal, STATUS_INVALID, "a node has 1 to 16 devices");
+    if (config->devices < 1 || config->devices > CORE_DEVICES_MAX)
+        return refuse(refusal, STATUS_INVALID, "a node has 1 to %d devices", CORE_DEVICES_MAX);
     for (uint32_t i = 0; i < config->bases_count; i++) {
         const struct core_base *base = &config->bases[i];
 

@@ -24,6 +24,7 @@
 #include "wire/wire.h"
 
 struct core;
+struct core_gpus;
 
 /* Rows of the launcher's table of programs. */
 enum core_worker_kind { CORE_SERVER, CORE_TRAINER, CORE_VALIDATOR };
@@ -91,7 +92,8 @@ struct core_config {
     int64_t first_at_ns;                 /* the clock's first value, above all before */
     const struct core_base *bases;
     uint32_t bases_count;                /* 0: files are validated, and nothing is served or trained */
-    uint32_t devices;                    /* of this node, alike: GPUs, or shares of the CPU */
+    uint32_t devices;                    /* of this node, alike; 1 to 16 */
+    const struct core_gpus *gpus;        /* what they are shares of (core/gpus.h); NULL: the CPU */
     uint64_t device_bytes;               /* usable, of each */
     int64_t price_nano_per_hour;         /* of one */
     uint32_t replica_target;             /* requests under way that one server is meant to have; 0: 32 */

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/table.h"
 #include "control/core/core.h"
+#include "control/core/gpus.h"
 #include "control/metadata/job.h"
 #include "control/metadata/model.h"
 #include "control/metadata/usage.h"

@@ -93,17 +93,22 @@ static json_t *options_of(const struct core *core)
 }
 
 /* Said again to one that was found: its control plane may have been killed before it could. */
-static struct said *start_said(const struct core *core, uint32_t base)
+static struct said *start_said(const struct core *core, const struct server *server)
 {
+    const uint32_t base = server->base;
     json_t *settings = json_pack("{s:s, s:s, s:{s:i, s:s}, s:o}", "task", "serve", "tenant", "", "base", "fd", 0, "name",
                                  core->bases[base].name, "options", options_of(core));
-    char *text = settings != NULL ? json_dumps(settings, JSON_COMPACT) : NULL;
+    char *text;
     int folder = fcntl(core->bases[base].folder, F_DUPFD_CLOEXEC, 3);
-    struct wire_start start = {.settings = (const uint8_t *)text};
+    struct wire_start start = {0};
     struct said *said;
 
+    check(settings != NULL);
+    core_gpus_say(core->config.gpus, server->gpu_mask, settings);
+    text = json_dumps(settings, JSON_COMPACT);
     check(text != NULL);
     check(folder >= 0);
+    start.settings = (const uint8_t *)text;
     start.settings_count = (uint32_t)strlen(text);
     memcpy(start.digest, core->bases[base].digest, sizeof(start.digest));
     said = said_create(WIRE_START, &start, &folder, 1);
@@ -191,7 +196,7 @@ static void keep(struct core *core, struct server *server, struct worker_link *w
     worker->server = server->index;
     server->worker = worker->launch.worker;
     tell_found(core, server);
-    worker_link_say(core, worker, start_said(core, server->base));
+    worker_link_say(core, worker, start_said(core, server));
 }
 
 void servers_tell_found(struct core *core)
@@ -232,7 +237,7 @@ static void row_was_written(struct core *core, struct act *act)
     if (status == STATUS_OK)
         status = launcher->table->start(launcher, &worker->launch);
     if (status == STATUS_OK) {
-        worker_link_say(core, worker, start_said(core, server_of(core, worker)->base));
+        worker_link_say(core, worker, start_said(core, server_of(core, worker)));
         return;
     }
     core->launcher_gone |= status == STATUS_IO;

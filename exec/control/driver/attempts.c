@@ -1,6 +1,7 @@
 /* An attempt of a job: begun where the core placed it, from its newest state, and asked to stop. */
 #include <stdio.h>
 
+#include "control/core/gpus.h"
 #include "control/driver/internal.h"
 
 int64_t gpu_ms_of(const struct work *work, int64_t until_ns)
@@ -55,7 +56,8 @@ static json_t *hyperparameters(const struct job_settings *settings)
     return json;
 }
 
-static enum status add_settings(struct start *start, const struct meta_job *job, struct refusal *refusal)
+static enum status add_settings(const struct driver *driver, struct start *start, const struct meta_job *job, const struct work *work,
+                                struct refusal *refusal)
 {
     struct job_settings settings;
     enum status status = job_settings_read(job->settings, &settings, refusal);
@@ -67,6 +69,7 @@ static enum status add_settings(struct start *start, const struct meta_job *job,
                      hyperparameters(&settings), "validation", "parent", "resume");
     check(json != NULL && json_object_update(start->settings, json) == 0);
     json_decref(json);
+    core_gpus_say(driver->config.gpus, work->gpu_mask, start->settings);
     return STATUS_OK;
 }
 
@@ -114,7 +117,7 @@ static enum status add_resume(struct driver *driver, struct start *start, const 
 
 static enum status add_all(struct driver *driver, struct start *start, const struct meta_job *job, struct work *work, struct refusal *refusal)
 {
-    enum status status = add_settings(start, job, refusal);
+    enum status status = add_settings(driver, start, job, work, refusal);
 
     if (status == STATUS_OK)
         status = start_base(driver, start, base_index(driver, job->base), refusal);
@@ -153,7 +156,7 @@ static void give_up(struct told_job *told)
     told->lost_at_ns = driver_clock_ns() + AGAIN_MS * NS_PER_MS;
 }
 
-static void begin(struct driver *driver, struct told_job *told, const struct meta_job *job, const char *placement)
+static void begin(struct driver *driver, struct told_job *told, const struct meta_job *job, const char *placement, uint16_t gpu_mask)
 {
     struct work *work = work_begin(driver, CORE_TRAINER, job->tenant, job->id);
     struct beginning beginning = {.job = job, .work = work, .placement = placement};
@@ -165,6 +168,7 @@ static void begin(struct driver *driver, struct told_job *told, const struct met
         return;
     }
     work->of_job = true;
+    work->gpu_mask = gpu_mask;
     status = driver_act(driver, begin_row, &beginning, &refusal);
     if (status != STATUS_OK) {
         work_end(driver, work);
@@ -197,7 +201,7 @@ void attempt_begin(struct driver *driver, struct told_job *told, const struct fl
         snprintf(placement, sizeof(placement), "{\"node\":%u,\"devices\":%u,\"tokens\":%lld}", (unsigned)place->job_place.node.value,
                  (unsigned)place->job_place.gpu_mask, (long long)max_i64(job.trained_tokens, 0));
     if (is_there && meta_job_state_parse(job.state) == META_JOB_QUEUED)
-        begin(driver, told, &job, placement);
+        begin(driver, told, &job, placement, place->job_place.gpu_mask);
     else if (is_there)
         fleet_left(driver, told, false, false, job.done_ns, 0); /* paused or cancelled meanwhile */
     else

@@ -20,6 +20,7 @@ struct driver_config {
     const struct core_base *bases;
     uint32_t bases_count;
     uint32_t devices;
+    const struct core_gpus *gpus;   /* what they are shares of; NULL: the CPU */
     uint32_t tenants_max;           /* as the core's; 0: 1024 */
     double flops_per_s;             /* of one, for estimates; 0: a CPU's */
     int64_t price_nano_per_hour;    /* of one, for estimates */

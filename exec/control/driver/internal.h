@@ -99,7 +99,7 @@ struct work {
     bool is_running;       /* its HELLO was kept */
     bool is_killed;        /* it was not asked to save first */
     bool is_adopted;       /* from before this process */
-    uint16_t gpu_mask;     /* adopted: where it stands */
+    uint16_t gpu_mask;     /* of a trainer: where it stands */
     struct launch launch;
     char id[NAME_BYTES];   /* its row's */
     char tenant[NAME_BYTES];

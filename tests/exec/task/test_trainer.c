@@ -90,6 +90,7 @@ static struct learned by_command(const char *name, const char *method, const cha
 struct job {
     const char *method;
     const char *more;            /* settings */
+    const char *device;
     struct object data, validation, parent, resume, result, results, state;
     struct object states[ADAPTERS], adapters[ADAPTERS];
     bool has_validation, has_parent, has_resume;
@@ -97,7 +98,7 @@ struct job {
 
 static struct job job_of(const char *method, const char *data, const char *more)
 {
-    struct job job = {.method = method, .more = more, .data = object_of("file-1", "file", data, strlen(data)), .result = object_new("adapter-1"),
+    struct job job = {.method = method, .more = more, .device = "cpu", .data = object_of("file-1", "file", data, strlen(data)), .result = object_new("adapter-1"),
                       .results = object_new("results-1"), .state = object_new("state-0")};
     char id[32];
 
@@ -137,8 +138,8 @@ static struct control *begin(const struct job *job)
     char settings[2048];
     int count = 0;
 
-    sprintf(settings, "{\"task\": \"train\", \"method\": \"%s\", \"tenant\": \"" TENANT "\", \"threads\": 3, \"device\": \"cpu\", %s, \"hyperparameters\": {" HYPERPARAMETERS "}",
-            job->method, job->more);
+    sprintf(settings, "{\"task\": \"train\", \"method\": \"%s\", \"tenant\": \"" TENANT "\", \"threads\": 3, \"device\": \"%s\", %s, \"hyperparameters\": {" HYPERPARAMETERS "}",
+            job->method, job->device, job->more);
     all[count] = &job->data;
     place(settings, "train", true, &count);
     all[count] = &job->validation;
@@ -471,6 +472,11 @@ static void what_does_not_go_is_a_fault_with_words(void **state)
     job.parent = object_of("adapter-9", "adapter", pairs, strlen(pairs));
     fails(&job, FAULT_PARENT, "");
     close(job.parent.file);
+    job_close(&job);
+    setenv("BERTH_CUDA_LIBRARY", "/nowhere", 1);
+    job = job_of("supervised", pairs, SAVE_LATE ", \"gpu\": \"1\"");
+    job.device = "cuda"; /* and not the CPU in silence */
+    fails(&job, FAULT_DEVICE, "cannot be used");
     job_close(&job);
 }
 

@@ -143,9 +143,11 @@ static uint32_t role_of(const char *verb, const char *worker)
     return strcmp(verb, "control") == 0 ? RIG_CONTROL : 0;
 }
 
-/* What the keeper starts is this program again. */
+/* What the keeper starts, and asks for the GPUs, is this program again. */
 __attribute__((constructor)) static void become(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "devices") == 0)
+        exit(cmd_devices(argc - 1, argv + 1));
     if (argc < 3 || (own_role = role_of(argv[1], argv[2])) == 0)
         return;
     own_process = getpid();
@@ -318,7 +320,7 @@ static void print_end_of_log(const struct rig *rig)
 
 void rig_start(struct rig *rig)
 {
-    char line[1024];
+    char *line = rig->ready;
     int ends[2];
     FILE *out;
     bool is_ready = false;
@@ -330,7 +332,7 @@ void rig_start(struct rig *rig)
         run_control(rig, ends[1]);
     close(ends[1]);
     out = fdopen(ends[0], "r");
-    while (!is_ready && fgets(line, sizeof(line), out) != NULL) {
+    while (!is_ready && fgets(line, sizeof(rig->ready), out) != NULL) {
         if (strncmp(line, "listening on http://127.0.0.1:", 30) == 0)
             rig->port = (uint16_t)strtol(line + 30, NULL, 10);
         is_ready = strncmp(line, "berth-exec control: ready", 25) == 0;

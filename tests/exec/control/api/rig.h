@@ -17,6 +17,7 @@ struct rig {
     const char *more[8];       /* of the command line, up to a NULL; set after rig_begin() */
     pid_t process; /* the keeper; 0: none */
     uint16_t port;
+    char ready[1024]; /* the line in which it said so */
     char acme[NAME_BYTES], other[NAME_BYTES]; /* tenants */
     char key[META_KEY_TEXT_BYTES];            /* acme's */
     char other_key[META_KEY_TEXT_BYTES];

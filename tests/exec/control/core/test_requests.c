@@ -14,7 +14,7 @@ static void requests_are_spread_over_the_replicas_of_their_base(void **state)
     assert_int_equal(core_base_counts(rig.core, 1).up, 1);
     assert_string_equal(rig_server(&rig, 1, 0)->settings,
                         "{\"task\":\"serve\",\"tenant\":\"\",\"base\":{\"fd\":0,\"name\":\"other\"},"
-                        "\"options\":{\"threads\":2,\"requests\":256,\"adapters\":8192,\"max_loras\":32}}");
+                        "\"options\":{\"threads\":2,\"requests\":256,\"adapters\":8192,\"max_loras\":32},\"device\":\"cpu\"}");
     assert_int_equal(rig_rows(&rig), 3);
     for (uint32_t i = 0; i < 32; i++)
         OK(&rig, rig_ask(&rig, i == 31, NULL, 10, &answers[i]));

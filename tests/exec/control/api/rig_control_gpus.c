@@ -1,0 +1,2 @@
+/* What the keeper does, as in berth-exec. */
+#include "cmd_control_gpus.c"
