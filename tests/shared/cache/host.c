@@ -164,7 +164,7 @@ static void use(struct course *course, struct host *host)
 {
     const uint64_t name = course->names[course->turn];
     const uint32_t at = find(host, name);
-    struct host_object *object = &host->objects[at];
+    struct host_object *object;
 
     host->next_use = host->view.next_use = course->next[course->turn];
     if (course->twin->policy->offline)
@@ -173,6 +173,7 @@ static void use(struct course *course, struct host *host)
         miss(course, host, name, size_of(course, name));
         return;
     }
+    object = &host->objects[at];
     object->hits = ++host->view.entries[object->entry].hits;
     host->view.now = ++host->now;
     object->used_before = object->used_at;
