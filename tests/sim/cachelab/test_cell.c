@@ -6,10 +6,13 @@
 #include "cache/cache.h"
 #include "support.h"
 
+extern const struct evict_policy evict_mru;
+
 static const struct evict_policy *const policies[] = {
 #define X(name) &evict_##name,
     EVICT_POLICIES(X)
 #undef X
+    &evict_mru, /* the example of shared/README.md, in evict_mru.c */
 };
 
 /* --- a cell, asked one request at a time --- */
@@ -230,6 +233,26 @@ static void how_requests_are_cut_into_blocks_changes_nothing(void **state)
     }
 }
 
+/* --- the example of a policy --- */
+
+static void of_a_scan_that_comes_round_mru_keeps_all_but_one_and_lru_nothing(void **state)
+{
+    enum { SLOTS = 8, ROUNDS = 100 };
+    static struct rig rig;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t hits = 0;
+
+        rig_begin(&rig, i == 0 ? &evict_lru : &evict_mru, LAB_OBJECTS, SLOTS, 0);
+        for (uint32_t turn = 0; turn < ROUNDS * (SLOTS + 1); turn++)
+            hits += rig_ask(&rig, turn % (SLOTS + 1), 1);
+        /* After the first round, one miss in SLOTS requests: the one that left moves back by one each time. */
+        assert_int_equal(hits, i == 0 ? 0 : (ROUNDS - 1) * (SLOTS + 1) - (ROUNDS - 1) * (SLOTS + 1) / SLOTS);
+        rig_end(&rig);
+    }
+}
+
 /* --- rules --- */
 
 static void what_is_larger_than_the_cache_passes_by(void **state)
@@ -336,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cell_hits_where_the_cache_that_serves_hits_under_every_policy),
         cmocka_unit_test(how_requests_are_cut_into_blocks_changes_nothing),
+        cmocka_unit_test(of_a_scan_that_comes_round_mru_keeps_all_but_one_and_lru_nothing),
         cmocka_unit_test(what_is_larger_than_the_cache_passes_by),
         cmocka_unit_test(a_cache_of_nothing_misses_all_that_weighs_something),
         cmocka_unit_test(an_object_of_another_size_is_another_object),
