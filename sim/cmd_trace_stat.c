@@ -12,6 +12,8 @@
 /* Half a megabyte, and the traces that cache adapters have fewer: they are sampled whole. */
 #define SHARDS_OBJECTS 8192
 
+#define PROGRESS_BATCHES 256
+
 #define STAT_OPTIONS(X)                                                                                              \
     X(json, NULL, "JSON lines instead of the table: a record of the trace, then points of the curves")               \
     X(report, "DIR", "plots (PNG, SVG) and index.html, one page that can be mailed")                                 \
@@ -143,6 +145,7 @@ static int no_memory(FILE *errors)
 static int read_all(struct object_trace *trace, struct trace_stat *stat, struct lab_progress *progress, FILE *errors)
 {
     struct object_request requests[TRACE_STAT_BATCH_MAX];
+    uint64_t batches = 0;
     enum status status;
     uint32_t count;
 
@@ -151,6 +154,8 @@ static int read_all(struct object_trace *trace, struct trace_stat *stat, struct 
             lab_progress_end(progress);
             return no_memory(errors);
         }
+        if (batches++ % PROGRESS_BATCHES == 0)
+            progress->requests_expected = object_trace_expected(trace);
         lab_progress_show(progress, object_trace_info(trace).requests);
     }
     lab_progress_end(progress);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <zlib.h>
@@ -331,6 +332,17 @@ enum status input_read(struct input *input, void *target, size_t room, size_t *r
         status = unpack(input, target, room, ret_count);
     }
     return status == STATUS_OK && *ret_count == 0 ? STATUS_END : status;
+}
+
+uint32_t input_millionths(const struct input *input)
+{
+    struct stat facts;
+    off_t at;
+
+    if (input->fd < 0 || fstat(input->fd, &facts) != 0 || facts.st_size <= 0)
+        return 0;
+    at = lseek(input->fd, 0, SEEK_CUR);
+    return at <= 0 ? 0 : (uint32_t)((double)min_i64(at, facts.st_size) / (double)facts.st_size * 1e6);
 }
 
 enum status input_rewind(struct input *input)

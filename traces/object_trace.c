@@ -297,6 +297,13 @@ enum status object_trace_read(struct object_trace *trace, struct object_request 
     return rows_count > 0 ? STATUS_OK : trace->end;
 }
 
+uint64_t object_trace_expected(const struct object_trace *trace)
+{
+    const uint32_t millionths = trace->input != NULL ? input_millionths(trace->input) : 0;
+
+    return millionths == 0 ? 0 : (uint64_t)((double)trace->info.requests / millionths * 1e6);
+}
+
 const char *object_trace_message(const struct object_trace *trace)
 {
     return trace->message;

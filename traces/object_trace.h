@@ -66,6 +66,8 @@ enum status object_trace_read(struct object_trace *trace, struct object_request 
 enum status object_trace_rewind(struct object_trace *trace);
 /* The text that an id stands for, not closed by a NUL; NULL when it is a number. Valid until the next read. */
 const char *object_trace_name(const struct object_trace *trace, uint64_t id, size_t *ret_length);
+/* How many requests it may have in all, by what so large a part of the file has given: for progress. 0: not known. */
+uint64_t object_trace_expected(const struct object_trace *trace);
 const char *object_trace_message(const struct object_trace *trace);
 struct object_trace_info object_trace_info(const struct object_trace *trace);
 void object_trace_close(struct object_trace *trace); /* accepts NULL */

@@ -39,6 +39,8 @@ enum status input_read(struct input *input, void *target, size_t room, size_t *r
 enum status input_rewind(struct input *input);
 const char *input_problem(const struct input *input);
 bool input_was_cut(const struct input *input);
+/* How many millionths of the file, packed as it is, have been read; 0 for what has no length (a pipe, bytes in memory). */
+uint32_t input_millionths(const struct input *input);
 void input_close(struct input *input); /* accepts NULL */
 
 /* --- values.c: texts to integers. NULL when good, else the problem as words that follow the quoted text --- */

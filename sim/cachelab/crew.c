@@ -18,7 +18,10 @@ struct message {
     uint32_t bytes;
     uint32_t status;
     union {
-        uint64_t requests;
+        struct {
+            uint64_t requests;
+            uint64_t expected;
+        } progress;
         struct lab_interval interval;
         struct lab_result result;
         struct object_trace_info info; /* its format's name is the same text in every process: they are copies of this one */
@@ -32,6 +35,7 @@ struct worker {
     int in;                /* -1: it has ended */
     uint32_t cells_count;
     uint64_t requests;     /* so far */
+    uint64_t expected;     /* in all; 0: not known */
     size_t got;
     struct message message;
 };
@@ -64,11 +68,12 @@ static void send(struct sender *sender, enum message_kind kind, uint32_t cell, e
         _exit(1);
 }
 
-static bool on_progress(void *context, uint64_t requests)
+static bool on_progress(void *context, uint64_t requests, uint64_t expected)
 {
     struct sender *sender = context;
+    const uint64_t body[] = {requests, expected};
 
-    send(sender, MESSAGE_PROGRESS, 0, STATUS_OK, &requests, sizeof(requests));
+    send(sender, MESSAGE_PROGRESS, 0, STATUS_OK, body, sizeof(body));
     if (fflush(sender->out) != 0)
         _exit(1);
     return true;
@@ -97,7 +102,7 @@ _Noreturn static void work(const struct lab_crew *crew, struct sender *sender, u
     if (setups != NULL && results != NULL)
         status = lab_group_run(&run, results, &info, message);
     if (status == STATUS_OK) {
-        (void)on_progress(sender, info.requests);
+        (void)on_progress(sender, info.requests, info.requests);
         for (uint32_t i = 0; i < cells_count; i++)
             send(sender, MESSAGE_RESULT, sender->cells[i], STATUS_OK, &results[i], sizeof(results[i]));
         send(sender, MESSAGE_INFO, 0, STATUS_OK, &info, sizeof(info));
@@ -203,7 +208,8 @@ static void message_take(struct gathering *gathering, struct worker *worker)
     check(message->cell < gathering->crew->cells_count);
     switch ((enum message_kind)message->kind) {
     case MESSAGE_PROGRESS:
-        worker->requests = message->body.requests;
+        worker->requests = message->body.progress.requests;
+        worker->expected = message->body.progress.expected;
         break;
     case MESSAGE_INTERVAL:
         series_add(gathering, message->cell, &message->body.interval);
@@ -279,6 +285,8 @@ static void show(struct gathering *gathering)
 
     for (uint32_t i = 0; i < gathering->count; i++)
         requests += (uint128)gathering->workers[i].requests * gathering->workers[i].cells_count;
+    for (uint32_t i = 0; i < gathering->count; i++)
+        gathering->bar.requests_expected = max_u64(gathering->bar.requests_expected, gathering->workers[i].expected);
     lab_progress_show(&gathering->bar, (uint64_t)(requests / gathering->crew->cells_count));
 }
 
@@ -336,7 +344,7 @@ enum status lab_crew_run(const struct lab_crew *crew, struct lab_result *ret_res
     } else {
         for (uint32_t i = 0; i < gathering.count; i++)
             gathering.workers[i].in = -1;
-        lab_progress_begin(&gathering.bar, crew->progress, crew->trace->path, crew->requests_expected);
+        lab_progress_begin(&gathering.bar, crew->progress, crew->trace->path, 0);
         fflush(NULL); /* or a worker would have it written a second time */
         for (uint32_t i = 0; gathering.status == STATUS_OK && i < gathering.count; i++)
             (void)worker_start(&gathering, i);

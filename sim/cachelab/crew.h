@@ -21,7 +21,6 @@ struct lab_crew {
     uint64_t warmup;
     uint64_t interval;
     uint64_t requests_max;
-    uint64_t requests_expected;    /* for the progress bar; 0: not known */
     FILE *progress;                /* NULL: none */
     const volatile sig_atomic_t *stop;
 };

@@ -200,7 +200,7 @@ static enum status blocks_run(struct group *group)
         const uint32_t objects_before = intern_count(group->intern);
         enum status status;
 
-        if (blocks % PROGRESS_BLOCKS == 0 && !run->progress(run->context, group->at))
+        if (blocks % PROGRESS_BLOCKS == 0 && !run->progress(run->context, group->at, object_trace_expected(group->trace)))
             return STATUS_END;
         status = block_read(group);
         if (status == STATUS_END)

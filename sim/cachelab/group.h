@@ -19,8 +19,8 @@ struct lab_run {
     uint64_t warmup;        /* requests */
     uint64_t interval;      /* requests; 0: no series */
     uint64_t requests_max;  /* 0: all */
-    /* Now and then; false: stop. */
-    bool (*progress)(void *context, uint64_t requests);
+    /* Now and then; expected: in all, 0 for not known. False: stop. */
+    bool (*progress)(void *context, uint64_t requests, uint64_t expected);
     /* One at the end of each interval, and of what is left at the trace's end. */
     void (*interval_end)(void *context, uint32_t cell, const struct lab_interval *interval);
     void *context;

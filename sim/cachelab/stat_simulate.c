@@ -28,8 +28,9 @@ static uint32_t sizes_fill(const struct trace_facts *facts, bool by_bytes, struc
     return count;
 }
 
-static bool on_progress(void *context, uint64_t requests)
+static bool on_progress(void *context, uint64_t requests, uint64_t expected)
 {
+    (void)expected; /* it is known exactly */
     lab_progress_show(context, requests);
     return true;
 }

@@ -40,10 +40,11 @@ static enum status must_be_a_file(struct course *course)
     return complain(course, STATUS_INVALID, message);
 }
 
-static bool on_progress(void *context, uint64_t requests)
+static bool on_progress(void *context, uint64_t requests, uint64_t expected)
 {
     struct course *course = context;
 
+    course->bar.requests_expected = expected;
     lab_progress_show(&course->bar, requests);
     return !*course->study->stop;
 }
@@ -136,7 +137,7 @@ static enum status cells_run(struct course *course)
     const struct lab_crew crew = {
         .trace = &course->trace, .setups = course->setups, .cells_count = outcome->cells_count, .jobs = study->jobs,
         .warmup = study->warmup, .interval = study->interval, .requests_max = study->requests_max,
-        .requests_expected = course->survey.info.requests, .progress = study->progress, .stop = study->stop,
+        .progress = study->progress, .stop = study->stop,
     };
     char message[TRACE_MESSAGE_MAX];
     enum status status;

@@ -81,7 +81,7 @@ static enum status rows_add(struct survey *survey, const struct object_request *
     return STATUS_OK;
 }
 
-static enum status rows_read(struct survey *survey, uint64_t requests_max, bool (*progress)(void *, uint64_t), void *context,
+static enum status rows_read(struct survey *survey, uint64_t requests_max, bool (*progress)(void *, uint64_t, uint64_t), void *context,
                              char *ret_message)
 {
     struct object_request rows[INTERN_BATCH_MAX];
@@ -91,7 +91,7 @@ static enum status rows_read(struct survey *survey, uint64_t requests_max, bool 
         uint32_t count;
         enum status status;
 
-        if (batches % 256 == 0 && !progress(context, survey->at))
+        if (batches % 256 == 0 && !progress(context, survey->at, object_trace_expected(survey->trace)))
             return STATUS_END;
         status = object_trace_read(survey->trace, rows, (uint32_t)most, &count);
         if (status == STATUS_END)
@@ -110,7 +110,7 @@ static enum status rows_read(struct survey *survey, uint64_t requests_max, bool 
 }
 
 enum status lab_survey_run(const struct lab_trace *trace, bool with_next, uint64_t requests_max,
-                           bool (*progress)(void *context, uint64_t requests), void *context, struct lab_survey *ret_survey,
+                           bool (*progress)(void *context, uint64_t requests, uint64_t expected), void *context, struct lab_survey *ret_survey,
                            char *ret_message)
 {
     struct survey survey = {.with_next = with_next};

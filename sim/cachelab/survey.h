@@ -15,7 +15,7 @@ struct lab_survey {
 /* requests_max: 0 for all. Fails as lab_group_run() does; nothing is to be freed then. A trace of 2^32 - 1 requests is too long
  * for `next`. */
 enum status lab_survey_run(const struct lab_trace *trace, bool with_next, uint64_t requests_max,
-                           bool (*progress)(void *context, uint64_t requests), void *context, struct lab_survey *ret_survey,
+                           bool (*progress)(void *context, uint64_t requests, uint64_t expected), void *context, struct lab_survey *ret_survey,
                            char *ret_message);
 
 #endif

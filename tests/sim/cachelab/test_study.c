@@ -291,6 +291,27 @@ static void traces_that_are_odd_are_counted_and_those_that_are_broken_refused(vo
     unlink(path);
 }
 
+/* How long it will be is told by how much of the file there is. */
+static void a_trace_says_about_how_many_requests_it_has(void **state)
+{
+    struct zipf_trace trace = zipf_trace_create(300, 200000, 0.9, 3, true);
+    const char *path = path_of("j.oracleGeneral");
+    struct object_request rows[256];
+    char message[TRACE_MESSAGE_MAX];
+    struct object_trace *opened;
+    uint32_t count;
+
+    (void)state;
+    oracle_write(path, &trace);
+    assert_int_equal(object_trace_open(path, NULL, NULL, &opened, message), STATUS_OK);
+    for (uint64_t requests = 0; requests < 200000; requests += count)
+        assert_int_equal(object_trace_read(opened, rows, 256, &count), STATUS_OK);
+    assert_in_range(object_trace_expected(opened), 199000, 201000);
+    object_trace_close(opened);
+    unlink(path);
+    zipf_trace_free(&trace);
+}
+
 static void what_is_stopped_ends_with_all_its_processes(void **state)
 {
     struct lab_study study = study_of("lru,fifo,lfu", "10obj,20obj");
@@ -450,6 +471,7 @@ int main(void)
         cmocka_unit_test(a_file_has_the_numbers_and_the_series_of_every_cell),
         cmocka_unit_test(a_file_that_is_abandoned_leaves_nothing),
         cmocka_unit_test(a_report_has_a_point_a_size_and_a_column_a_policy),
+        cmocka_unit_test(a_trace_says_about_how_many_requests_it_has),
         cmocka_unit_test(what_is_stopped_ends_with_all_its_processes),
     };
 
