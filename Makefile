@@ -254,7 +254,7 @@ down: ## stop what make up started
 check: DEPS += $(NODE_DEPS)
 check: deps ## install what is missing, build, run the tests (release and asan), at most ten minutes
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release all floors tests benches cuda
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=debug all
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=debug build/debug/bin/berth-sim
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan all tests
 	@tests/run.sh --quick release asan
 
