@@ -7,6 +7,9 @@
 /* Below this everything is in the second cache anyway. */
 #define PREFETCH_BYTES (UINT64_C(256) << 10)
 
+/* What `full` is must be known where it's compiled. */
+#define ALWAYS_INLINE __attribute__((always_inline)) static inline
+
 /* --- one request --- */
 
 static bool is_full(const struct evict_view *view)
@@ -27,7 +30,7 @@ static void leave(struct lab_cell *cell, uint32_t slot, bool evicted, enum lab_m
     evict_entry_give_back(&cell->view, slot);
 }
 
-static void make_room(struct lab_cell *cell, uint64_t size)
+ALWAYS_INLINE void make_room(struct lab_cell *cell, uint64_t size)
 {
     struct evict_view *view = &cell->view;
 
@@ -56,7 +59,7 @@ static bool admits(struct lab_cell *cell, uint64_t size)
 
 /* Whether it may come in; otherwise why not is written down for its next miss. Nobody is told of what pins leave no room for, as the
  * cache that serves doesn't either: it asks again later. */
-static bool comes_in(struct lab_cell *cell, uint32_t object, uint64_t size, uint64_t bytes, bool full)
+ALWAYS_INLINE bool comes_in(struct lab_cell *cell, uint32_t object, uint64_t size, uint64_t bytes, bool full)
 {
     if (full && size > cell->view.capacity - cell->pinned) {
         cell->slot_of[object] = ABSENT(LAB_MISS_PINNED);
@@ -71,7 +74,7 @@ static bool comes_in(struct lab_cell *cell, uint32_t object, uint64_t size, uint
     return true;
 }
 
-static inline enum status miss(struct lab_cell *cell, uint32_t object, uint64_t bytes, bool full)
+ALWAYS_INLINE enum status miss(struct lab_cell *cell, uint32_t object, uint64_t bytes, bool full)
 {
     struct evict_view *view = &cell->view;
     const uint64_t size = cell->by_bytes ? bytes : 1;
@@ -136,7 +139,7 @@ static void unpin_oldest(struct lab_cell *cell)
 /* --- many requests --- */
 
 /* Absent, or there in another size. Out of the loop's way, which is a handful of instructions for a hit. */
-static inline enum status not_hit(struct lab_cell *cell, uint32_t object, uint64_t bytes, bool full)
+ALWAYS_INLINE enum status not_hit(struct lab_cell *cell, uint32_t object, uint64_t bytes, bool full)
 {
     const uint32_t slot = cell->slot_of[object];
 
@@ -171,7 +174,7 @@ static void decide_begin(struct lab_cell *cell, const struct lab_block *block, u
         cell->admit->use(&cell->admit_view, name_of(block->objects[at]), cell->by_bytes ? block->sizes_bytes[at] : 1);
 }
 
-__attribute__((always_inline)) static inline enum status decide(struct lab_cell *cell, const struct lab_block *block, uint32_t at,
+ALWAYS_INLINE enum status decide(struct lab_cell *cell, const struct lab_block *block, uint32_t at,
                                                                 bool full)
 {
     struct evict_view *view = &cell->view;
@@ -211,7 +214,7 @@ static void prefetch(const struct lab_cell *cell, const uint32_t *objects, uint3
     }
 }
 
-static inline enum status decide_all(struct lab_cell *cell, const struct lab_block *block, bool full)
+ALWAYS_INLINE enum status decide_all(struct lab_cell *cell, const struct lab_block *block, bool full)
 {
     const bool prefetches = cell->objects_max * sizeof(uint32_t) + cell->view.entries_used * sizeof(struct evict_entry) > PREFETCH_BYTES;
 
