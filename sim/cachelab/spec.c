@@ -56,7 +56,7 @@ static const char *shown(struct words word, char *ret_excerpt)
     return excerpt(word.at, (size_t)(word.end - word.at), ret_excerpt);
 }
 
-static enum status key_take(struct words part, const struct evict_key *keys, uint32_t count, double *parameters, bool *given,
+static enum status key_take(const char *owner, struct words part, const struct evict_key *keys, uint32_t count, double *parameters, bool *given,
                             char *ret_message)
 {
     struct words value = part;
@@ -68,15 +68,15 @@ static enum status key_take(struct words part, const struct evict_key *keys, uin
     while (i < count && !word_is(name, keys[i].name))
         i++;
     if (i == count)
-        return refuse(ret_message, "has no parameter '%s'", shown(name, shown_name));
+        return refuse(ret_message, "%s has no parameter '%s'", owner, shown(name, shown_name));
     if (given[i])
-        return refuse(ret_message, "%s is given twice", keys[i].name);
+        return refuse(ret_message, "%s is given %s twice", owner, keys[i].name);
     snprintf(text, sizeof(text), "%.*s", (int)(value.end - value.at), value.at);
     parameters[i] = strtod(text, &end);
     given[i] = true;
     if (value.at == value.end || *end != 0 || isspace((unsigned char)text[0]) || value.end - value.at >= (ptrdiff_t)sizeof(text) ||
         !(parameters[i] >= keys[i].min && parameters[i] <= keys[i].max))
-        return refuse(ret_message, "%s is '%s'; it is a number from %s to %s", keys[i].name, shown(value, shown_value),
+        return refuse(ret_message, "%s:%s is '%s'; it is a number from %s to %s", owner, keys[i].name, shown(value, shown_value),
                       number_text(keys[i].min, least), number_text(keys[i].max, most));
     return STATUS_OK;
 }
@@ -93,14 +93,14 @@ static void keys_list(const struct evict_key *keys, uint32_t count, char *ret_li
 }
 
 /* The parameters behind the name; those that aren't given have their defaults. */
-static enum status keys_take(struct words rest, const struct evict_key *keys, uint32_t count, double *parameters, char *ret_message)
+static enum status keys_take(const char *owner, struct words rest, const struct evict_key *keys, uint32_t count, double *parameters, char *ret_message)
 {
     bool given[EVICT_PARAMETERS_MAX] = {false};
 
     for (uint32_t i = 0; i < count; i++)
         parameters[i] = keys[i].value;
     while (rest.at < rest.end)
-        if (key_take(words_until(&rest, ':'), keys, count, parameters, given, ret_message) != STATUS_OK) {
+        if (key_take(owner, words_until(&rest, ':'), keys, count, parameters, given, ret_message) != STATUS_OK) {
             const size_t used = strlen(ret_message);
 
             keys_list(keys, count, ret_message + used, SPEC_MESSAGE_MAX - used);
@@ -149,10 +149,10 @@ enum status spec_policy(const char *text, size_t length, struct lab_policy *ret_
     }
     suggest(&suggestion, "pfoo", strlen("pfoo"));
     if (word_is(name, "pfoo"))
-        return keys_take(rest, NULL, 0, ret_policy->parameters, ret_message);
+        return keys_take("pfoo", rest, NULL, 0, ret_policy->parameters, ret_message);
     if (ret_policy->evict == NULL)
         return unknown(name, &suggestion, "policy", ret_message);
-    return keys_take(rest, ret_policy->evict->keys, ret_policy->evict->keys_count, ret_policy->parameters, ret_message);
+    return keys_take(ret_policy->evict->name, rest, ret_policy->evict->keys, ret_policy->evict->keys_count, ret_policy->parameters, ret_message);
 }
 
 enum status spec_admission(const char *text, size_t length, struct lab_admission *ret_admission, char *ret_message)
@@ -172,7 +172,7 @@ enum status spec_admission(const char *text, size_t length, struct lab_admission
     }
     if (ret_admission->admit == NULL)
         return unknown(name, &suggestion, "admission", ret_message);
-    return keys_take(rest, ret_admission->admit->keys, ret_admission->admit->keys_count, ret_admission->parameters, ret_message);
+    return keys_take(ret_admission->admit->name, rest, ret_admission->admit->keys, ret_admission->admit->keys_count, ret_admission->parameters, ret_message);
 }
 
 /* --- sizes --- */

@@ -90,7 +90,11 @@ static void policies_have_names_and_parameters(void **state)
     assert_int_equal(spec_policy("xxxxxxxx", 8, &policy, message), STATUS_INVALID);
     assert_has(message, "berth-sim policies lists them");
     assert_int_equal(spec_policy("lru:segments=4", 14, &policy, message), STATUS_INVALID);
-    assert_string_equal(message, "has no parameter 'segments'; it has none");
+    assert_string_equal(message, "lru has no parameter 'segments'; it has none");
+    assert_int_equal(spec_policy("slru:segment=4", 14, &policy, message), STATUS_INVALID);
+    assert_string_equal(message, "slru has no parameter 'segment'; it has segments=4");
+    assert_int_equal(spec_policy("pfoo", 4, &policy, message), STATUS_OK);
+    assert_null(policy.evict);
     assert_int_equal(spec_admission("always", 6, &admission, message), STATUS_OK);
     assert_ptr_equal(admission.admit, &admit_always);
 }
@@ -126,7 +130,7 @@ static void parameters_are_numbers_within_their_bounds(void **state)
             assert_has(message, "it is a number from");
             snprintf(text, sizeof(text), "%s:%s=%.17g:%s=1", evict->name, evict->keys[key].name, evict->keys[key].max, evict->keys[key].name);
             assert_int_equal(spec_policy(text, strlen(text), &policy, message), STATUS_INVALID);
-            assert_has(message, "given twice");
+            assert_has(message, " twice");
         }
     }
 }
