@@ -99,6 +99,8 @@ enum status lab_store_add(struct results_file *file, const struct lab_outcome *o
     hid_t group;
 
     results_group_name(slash != NULL ? slash + 1 : outcome->trace, name, sizeof(name));
+    if (H5Lexists(file->variants, name, H5P_DEFAULT) > 0) /* the same name in another folder: then with its folders */
+        results_group_name(outcome->trace, name, sizeof(name));
     group = results_group_create(file->variants, name);
     if (group < 0 || !trace_put(group, outcome))
         results_file_fail(file, "what came of a trace");
