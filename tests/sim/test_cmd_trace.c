@@ -4,48 +4,9 @@
 
 #include <unistd.h>
 
-#include "support.h"
+#include "sim/speak.h"
 
-struct spoken {
-    int code;
-    char output[8192];
-    char errors[4096];
-};
-
-static void take(FILE *file, char *text, size_t bytes)
-{
-    size_t count;
-
-    rewind(file);
-    count = fread(text, 1, bytes - 1, file);
-    text[count] = 0;
-    fclose(file);
-}
-
-static struct spoken speak(const char *const *words)
-{
-    static struct spoken spoken;
-    char *arguments[16];
-    FILE *output = tmpfile();
-    FILE *errors = tmpfile();
-    int count = 0;
-
-    for (; words[count] != NULL; count++)
-        arguments[count] = (char *)(uintptr_t)words[count];
-    arguments[count] = NULL;
-    spoken.code = trace_info_command(count, arguments, output, errors);
-    take(output, spoken.output, sizeof(spoken.output));
-    take(errors, spoken.errors, sizeof(spoken.errors));
-    return spoken;
-}
-
-#define SPEAK(...) speak((const char *const[]){"trace", __VA_ARGS__, NULL})
-
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("no \"%s\" in:\n%s", part, text);
-}
+#define SPEAK(...) *speak(trace_info_command, (const char *const[]){"trace", __VA_ARGS__, NULL})
 
 static void info_tells_what_is_in_a_trace(void **state)
 {

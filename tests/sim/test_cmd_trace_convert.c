@@ -4,51 +4,12 @@
 
 #include <unistd.h>
 
-#include "support.h"
-
-struct spoken {
-    int code;
-    char output[8192];
-    char errors[4096];
-};
+#include "sim/speak.h"
 
 static char input[64];
 static char output_path[80];
 
-static void take(FILE *file, char *text, size_t bytes)
-{
-    size_t count;
-
-    rewind(file);
-    count = fread(text, 1, bytes - 1, file);
-    text[count] = 0;
-    fclose(file);
-}
-
-static struct spoken speak(const char *const *words)
-{
-    static struct spoken spoken;
-    char *arguments[24];
-    FILE *output = tmpfile();
-    FILE *errors = tmpfile();
-    int count = 0;
-
-    for (; words[count] != NULL; count++)
-        arguments[count] = (char *)(uintptr_t)words[count];
-    arguments[count] = NULL;
-    spoken.code = trace_convert_command(count, arguments, output, errors);
-    take(output, spoken.output, sizeof(spoken.output));
-    take(errors, spoken.errors, sizeof(spoken.errors));
-    return spoken;
-}
-
-#define SPEAK(...) speak((const char *const[]){"convert", __VA_ARGS__, NULL})
-
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("no \"%s\" in:\n%s", part, text);
-}
+#define SPEAK(...) *speak(trace_convert_command, (const char *const[]){"convert", __VA_ARGS__, NULL})
 
 /* What is to be read, and where the output goes. */
 static void set(const char *text, const char *output_suffix)
@@ -74,7 +35,7 @@ static void assert_output_is(const char *text)
 {
     char written[512];
 
-    take(fopen(output_path, "r"), written, sizeof(written));
+    speak_take(fopen(output_path, "r"), written, sizeof(written));
     assert_string_equal(written, text);
 }
 
@@ -182,7 +143,7 @@ static void wrong_words_are_usage(void **state)
 
         for (size_t word = 0; word < 5 && wrong[i].words[word] != NULL; word++)
             words[word + 1] = wrong[i].words[word];
-        spoken = speak(words);
+        spoken = *speak(trace_convert_command, words);
         assert_int_equal(spoken.code, 2);
         assert_has(spoken.errors, wrong[i].says);
     }

@@ -8,50 +8,11 @@
 #include "host/gnuplot.h"
 #include "report/files.h"
 #include "report/gallery.h"
-#include "support.h"
-
-struct spoken {
-    int code;
-    char output[65536];
-    char errors[4096];
-};
+#include "sim/speak.h"
 
 static char folder[] = "/tmp/berth-trace-stat-XXXXXX";
 
-static void take(FILE *file, char *text, size_t bytes)
-{
-    size_t count;
-
-    rewind(file);
-    count = fread(text, 1, bytes - 1, file);
-    text[count] = 0;
-    fclose(file);
-}
-
-static struct spoken *speak(const char *const *words)
-{
-    static struct spoken spoken;
-    char *arguments[16];
-    FILE *output = tmpfile();
-    FILE *errors = tmpfile();
-    int count = 0;
-
-    for (; words[count] != NULL; count++)
-        arguments[count] = (char *)(uintptr_t)words[count];
-    arguments[count] = NULL;
-    spoken.code = trace_stat_command(count, arguments, output, errors);
-    take(output, spoken.output, sizeof(spoken.output));
-    take(errors, spoken.errors, sizeof(spoken.errors));
-    return &spoken;
-}
-
-#define SPEAK(...) speak((const char *const[]){"stat", __VA_ARGS__, NULL})
-
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("no \"%s\" in:\n%s", part, text);
-}
+#define SPEAK(...) speak(trace_stat_command, (const char *const[]){"stat", __VA_ARGS__, NULL})
 
 /* The path of a new file with that text. */
 static const char *file_of(const char *name, const char *text)
