@@ -40,6 +40,8 @@ EXEC_SRC   := $(sort $(wildcard exec/*/*.c exec/*/*/*.c exec/*/*/*/*.c))
 EXEC_MAIN  := $(sort $(wildcard exec/*.c))
 TEST_SRC   := $(sort $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c tests/*/*/*/*/test_*.c))
 BENCH_SRC  := $(sort $(wildcard tests/bench/*.c))
+# The cache lab's loop, once for each policy with the policy in it.
+LOOP_OBJ   := $(patsubst shared/policy/evict_%.c,$(B)/sim/cachelab/loop_%.o,$(sort $(wildcard shared/policy/evict_*.c)))
 obj         = $(patsubst %.c,$(B)/%.o,$(1))
 
 # CUDA. The kernels run in tests under an emulation that a C++ compiler builds; nvcc, where it is, makes the library that
@@ -80,7 +82,7 @@ $(B)/tests/exec/%.o: CPPFLAGS := -Ishared -Iexec -Itests $(EXEC_CPPFLAGS) $(call
 $(B)/libshared.a: $(call obj,$(SHARED_SRC))
 $(B)/libhost.a:   $(call obj,$(HOST_SRC))
 $(B)/libtraces.a: $(call obj,$(TRACES_SRC))
-$(B)/libsim.a:    $(call obj,$(SIM_SRC))
+$(B)/libsim.a:    $(call obj,$(SIM_SRC)) $(LOOP_OBJ)
 $(B)/libexec.a:   $(call obj,$(EXEC_SRC))
 %.a:
 	@mkdir -p $(@D)
@@ -214,6 +216,11 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(LOOP_OBJ): $(B)/sim/cachelab/loop_%.o: sim/cachelab/loop.c shared/policy/evict_%.c
+	@mkdir -p $(@D)
+	@echo "  CC   $< ($*)"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -DLAB_POLICY=$* -DLAB_POLICY_FILE='"policy/evict_$*.c"' -Devict_$*=loop_evict_$* -c -o $@ $<
 
 .PHONY: up down benches cuda cuda-goldens check-gpu bench-gpu all links deps demo demo-run check check-unit tests check-ci floors list bench samples clean
 # bin/ is what people use: the release build, whatever else was built after it.

@@ -127,17 +127,7 @@ uint32_t evict_entry_take(struct evict_view *view, uint64_t name, uint64_t size,
     } else {
         view->entries_free = view->entries[entry].next;
     }
-    view->entries[entry] = (struct evict_entry){
-        .name = name,
-        .size = size,
-        .bytes = bytes,
-        .hits = 1,
-        .order = view->order_next++,
-        .prev = NONE_INDEX,
-        .next = NONE_INDEX,
-        .heap_at = NONE_INDEX,
-        .present = true,
-    };
+    evict_entry_fill(view, entry, name, size, bytes);
     return entry;
 }
 
@@ -148,28 +138,6 @@ void evict_entry_give_back(struct evict_view *view, uint32_t entry)
 }
 
 /* --- lists ------------------------------------------------------------------------------------------------------------------ */
-
-static void count_in(struct evict_view *view, uint8_t list, uint32_t entry)
-{
-    view->entries[entry].list = list;
-    view->lists[list].count++;
-    view->lists[list].size += view->entries[entry].size;
-}
-
-void evict_list_push_head(struct evict_view *view, uint8_t list, uint32_t entry)
-{
-    struct evict_entry *pushed = &view->entries[entry];
-    struct evict_list *into = &view->lists[list];
-
-    pushed->prev = NONE_INDEX;
-    pushed->next = into->head;
-    if (into->head != NONE_INDEX)
-        view->entries[into->head].prev = entry;
-    else
-        into->tail = entry;
-    into->head = entry;
-    count_in(view, list, entry);
-}
 
 void evict_list_push_tail(struct evict_view *view, uint8_t list, uint32_t entry)
 {
@@ -183,77 +151,9 @@ void evict_list_push_tail(struct evict_view *view, uint8_t list, uint32_t entry)
     else
         into->head = entry;
     into->tail = entry;
-    count_in(view, list, entry);
-}
-
-/* Its neighbours close up; it keeps its own links. */
-static void unlink_from(struct evict_view *view, struct evict_list *from, const struct evict_entry *removed)
-{
-    if (removed->prev != NONE_INDEX)
-        view->entries[removed->prev].next = removed->next;
-    else
-        from->head = removed->next;
-    if (removed->next != NONE_INDEX)
-        view->entries[removed->next].prev = removed->prev;
-    else
-        from->tail = removed->prev;
-}
-
-void evict_list_remove(struct evict_view *view, uint32_t entry)
-{
-    struct evict_entry *removed = &view->entries[entry];
-    struct evict_list *from = &view->lists[removed->list];
-
-    unlink_from(view, from, removed);
-    from->count--;
-    from->size -= removed->size;
-    removed->prev = NONE_INDEX;
-    removed->next = NONE_INDEX;
-}
-
-void evict_list_to_head(struct evict_view *view, uint32_t entry)
-{
-    struct evict_entry *moved = &view->entries[entry];
-    struct evict_list *list = &view->lists[moved->list];
-
-    if (list->head == entry)
-        return;
-    unlink_from(view, list, moved);
-    moved->prev = NONE_INDEX;
-    moved->next = list->head;
-    view->entries[list->head].prev = entry;
-    list->head = entry;
-}
-
-uint32_t evict_list_victim(const struct evict_view *view, uint8_t list)
-{
-    uint32_t entry = view->lists[list].tail;
-
-    while (entry != NONE_INDEX && !view->entries[entry].evictable)
-        entry = view->entries[entry].prev;
-    return entry;
-}
-
-/* Ends: marks only fall, and what moved to the head is met again. */
-uint32_t evict_list_second_chance(struct evict_view *view, uint8_t list)
-{
-    uint32_t entry = view->lists[list].tail;
-
-    while (entry != NONE_INDEX) {
-        struct evict_entry *passed = &view->entries[entry];
-        const uint32_t before = passed->prev;
-
-        if (!passed->evictable) {
-            entry = before;
-            continue;
-        }
-        if (passed->mark == 0)
-            return entry;
-        passed->mark--;
-        evict_list_to_head(view, entry);
-        entry = before == NONE_INDEX ? entry : before;
-    }
-    return NONE_INDEX;
+    pushed->list = list;
+    into->count++;
+    into->size += pushed->size;
 }
 
 uint64_t evict_share(const struct evict_view *view, double percent)

@@ -86,6 +86,21 @@ void evict_view_begin(struct evict_view *view, void *memory, const struct evict_
 void evict_view_move(struct evict_view *view, void *memory, uint32_t entries_max);
 /* Tells the policy of a miss, once until it is inserted. False: let it pass by (offline policies alone say so). */
 bool evict_ask(struct evict_view *view, uint64_t name, uint64_t size, uint64_t bytes);
+/* What an entry is before its policy has heard of it. */
+static inline void evict_entry_fill(struct evict_view *view, uint32_t entry, uint64_t name, uint64_t size, uint64_t bytes)
+{
+    view->entries[entry] = (struct evict_entry){
+        .name = name,
+        .size = size,
+        .bytes = bytes,
+        .hits = 1,
+        .order = view->order_next++,
+        .prev = NONE_INDEX,
+        .next = NONE_INDEX,
+        .heap_at = NONE_INDEX,
+        .present = true,
+    };
+}
 /* A free entry, filled in and present, not yet told to the policy. There must be one (checked). */
 uint32_t evict_entry_take(struct evict_view *view, uint64_t name, uint64_t size, uint64_t bytes);
 void evict_entry_give_back(struct evict_view *view, uint32_t entry);
@@ -94,16 +109,99 @@ void evict_view_check(const struct evict_view *view);
 
 /* --- for policies --- */
 
-void evict_list_push_head(struct evict_view *view, uint8_t list, uint32_t entry);
-void evict_list_push_tail(struct evict_view *view, uint8_t list, uint32_t entry);
-void evict_list_remove(struct evict_view *view, uint32_t entry);
+/* Lists stand here, where a compiler that sees a policy and its host together puts them into the loop. */
+static inline void evict_list_push_head(struct evict_view *view, uint8_t list, uint32_t entry)
+{
+    struct evict_entry *pushed = &view->entries[entry];
+    struct evict_list *into = &view->lists[list];
+
+    pushed->prev = NONE_INDEX;
+    pushed->next = into->head;
+    if (into->head != NONE_INDEX)
+        view->entries[into->head].prev = entry;
+    else
+        into->tail = entry;
+    into->head = entry;
+    pushed->list = list;
+    into->count++;
+    into->size += pushed->size;
+}
+
+/* Its neighbours close up; it keeps its own links. */
+static inline void evict_list_unlink(struct evict_view *view, struct evict_list *from, const struct evict_entry *removed)
+{
+    if (removed->prev != NONE_INDEX)
+        view->entries[removed->prev].next = removed->next;
+    else
+        from->head = removed->next;
+    if (removed->next != NONE_INDEX)
+        view->entries[removed->next].prev = removed->prev;
+    else
+        from->tail = removed->prev;
+}
+
+static inline void evict_list_remove(struct evict_view *view, uint32_t entry)
+{
+    struct evict_entry *removed = &view->entries[entry];
+    struct evict_list *from = &view->lists[removed->list];
+
+    evict_list_unlink(view, from, removed);
+    from->count--;
+    from->size -= removed->size;
+    removed->prev = NONE_INDEX;
+    removed->next = NONE_INDEX;
+}
+
 /* Within its list. */
-void evict_list_to_head(struct evict_view *view, uint32_t entry);
+static inline void evict_list_to_head(struct evict_view *view, uint32_t entry)
+{
+    struct evict_entry *moved = &view->entries[entry];
+    struct evict_list *list = &view->lists[moved->list];
+
+    if (list->head == entry)
+        return;
+    evict_list_unlink(view, list, moved);
+    moved->prev = NONE_INDEX;
+    moved->next = list->head;
+    view->entries[list->head].prev = entry;
+    list->head = entry;
+}
+
 /* The evictable entry nearest to the tail; NONE_INDEX if none. */
-uint32_t evict_list_victim(const struct evict_view *view, uint8_t list);
+static inline uint32_t evict_list_victim(const struct evict_view *view, uint8_t list)
+{
+    uint32_t entry = view->lists[list].tail;
+
+    while (entry != NONE_INDEX && !view->entries[entry].evictable)
+        entry = view->entries[entry].prev;
+    return entry;
+}
+
+void evict_list_push_tail(struct evict_view *view, uint8_t list, uint32_t entry);
 /* CLOCK's hand: from the tail, an evictable entry with a mark loses 1 of it and goes to the head; the first without one is the answer.
- * NONE_INDEX when none is evictable; the others are passed over and keep mark and place. */
-uint32_t evict_list_second_chance(struct evict_view *view, uint8_t list);
+ * NONE_INDEX when none is evictable; the others are passed over and keep mark and place. Ends: marks only fall, and what moved to
+ * the head is met again. */
+static inline uint32_t evict_list_second_chance(struct evict_view *view, uint8_t list)
+{
+    uint32_t entry = view->lists[list].tail;
+
+    while (entry != NONE_INDEX) {
+        struct evict_entry *passed = &view->entries[entry];
+        const uint32_t before = passed->prev;
+
+        if (!passed->evictable) {
+            entry = before;
+            continue;
+        }
+        if (passed->mark == 0)
+            return entry;
+        passed->mark--;
+        evict_list_to_head(view, entry);
+        entry = before == NONE_INDEX ? entry : before;
+    }
+    return NONE_INDEX;
+}
+
 /* So many percent of the capacity, at most all of it and at least 1: a queue has room for a slot, however small the cache. */
 uint64_t evict_share(const struct evict_view *view, double percent);
 

@@ -1,7 +1,7 @@
 /* The memory of a cell, which grows with what is in it and with the objects met; and what is told of it at the end. */
 #include <stdlib.h>
 
-#include "cachelab/cell_state.h"
+#include "cachelab/loop.h"
 #include "cachelab/pages.h"
 
 #define ENTRIES_MIN 64u
@@ -123,7 +123,8 @@ enum status lab_cell_create(const struct lab_cell_setup *setup, struct lab_cell 
         lab_cell_free(cell);
         return STATUS_FULL;
     }
-    cell->full = cell->in_flight > 0 || cell->admit != NULL || begin.policy->offline;
+    cell->full = cell->in_flight > 0 || cell->admit != NULL;
+    cell->loop = lab_loop_of(begin.policy);
     *ret_cell = cell;
     return STATUS_OK;
 }

@@ -15,7 +15,8 @@ struct lab_cell {
     uint32_t *slot_of;        /* [objects_max]: an entry, or ABSENT() */
     uint32_t objects_max;
     bool by_bytes;
-    bool full;                /* the loop with everything */
+    bool full;                /* it has pins, or an admission */
+    enum status (*loop)(struct lab_cell *cell, const struct lab_block *block); /* loop.h */
     uint64_t used;            /* in the unit */
     struct lab_counts counts;
     /* Pins: the objects of the last requests, and how many of those each has. */
