@@ -4,6 +4,7 @@
 #ifndef CACHE_VIEW_H
 #define CACHE_VIEW_H
 
+#include "base/hash.h"
 #include "cache/ghost.h"
 
 struct evict_policy;
@@ -218,6 +219,19 @@ uint64_t evict_reload_cost(const struct evict_view *view, uint64_t bytes);
 /* Chance: a hash of salt, purpose and how many were drawn before. evict_draw_below(): uniform below `bound`, which is at least 1. */
 uint64_t evict_draw(struct evict_view *view, uint64_t purpose);
 uint64_t evict_draw_below(struct evict_view *view, uint64_t purpose, uint64_t bound);
+/* `samples` indexes below entries_used, which is at least 1; drawn[] has room for one more where their number is odd. One draw starts a
+ * stream, each of whose numbers gives two. */
+static inline void evict_draw_sample(struct evict_view *view, uint64_t purpose, uint32_t samples, uint32_t *drawn)
+{
+    const uint64_t start = evict_draw(view, purpose);
+
+    for (uint32_t i = 0; i < samples; i += 2) {
+        const uint64_t draw = hash_mix(start + i);
+
+        drawn[i] = (uint32_t)(((draw & UINT32_MAX) * view->entries_used) >> 32);
+        drawn[i + 1] = (uint32_t)(((draw >> 32) * view->entries_used) >> 32);
+    }
+}
 /* An evictable entry, each as likely; NONE_INDEX if none. */
 uint32_t evict_draw_entry(struct evict_view *view, uint64_t purpose);
 

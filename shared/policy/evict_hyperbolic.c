@@ -2,19 +2,21 @@
  * load costs, per byte, leaves first. All priorities change all the time, so none is kept in order: the least of a sample leaves.
  *
  * uses * weight / age, where weight = cost / size with 24 fraction bits is worked out once. Two are compared crosswise, without a
- * division: uses and ages up to 2^32 and a weight of 64 bits fit 128. Where the sample is not smaller than the cache, all are looked at. */
-#include "base/hash.h"
+ * division: uses and ages up to 2^32 and a weight of 64 bits fit 128. That is done for the few that are least to within a double's
+ * precision, which one multiplication each finds. Where the sample is not smaller than the cache, all are looked at. */
 #include "policy/policy.h"
 
 enum { KEY_samples };
 
 #define PURPOSE 0x68797065 /* "hype" */
 #define SAMPLES_MAX 1024
+#define NEAR_ENTRIES 1000u /* are in the first cache anyway */
 
 /* What a comparison needs of an entry, apart from it: looked at by the dozen, in any order. */
 struct use {
     uint64_t weight;
     uint64_t came_at;
+    double inverse;  /* 1 / (uses * weight) */
     uint32_t uses;   /* up to the largest number. An absent one has that, and the largest weight: nothing leaves after it. */
     uint32_t entry;
 };
@@ -29,12 +31,19 @@ static size_t hyperbolic_state_bytes(uint32_t entries_max)
     return entries_max * sizeof(struct use);
 }
 
+static void used(struct use *use)
+{
+    use->inverse = 1 / ((double)use->uses * (double)use->weight);
+}
+
 static void hyperbolic_insert(struct evict_view *view, uint32_t entry)
 {
     const struct evict_entry *came = &view->entries[entry];
     const uint128 weight = ((uint128)evict_reload_cost(view, came->bytes) << 24) / max_u64(came->size, 1);
 
-    uses_of(view)[entry] = (struct use){weight < UINT64_MAX ? max_u64((uint64_t)weight, 1) : UINT64_MAX, view->now, 1, entry};
+    uses_of(view)[entry] = (struct use){.weight = weight < UINT64_MAX ? max_u64((uint64_t)weight, 1) : UINT64_MAX,
+                                        .came_at = view->now, .uses = 1, .entry = entry};
+    used(&uses_of(view)[entry]);
 }
 
 static void hyperbolic_touch(struct evict_view *view, uint32_t entry)
@@ -42,12 +51,13 @@ static void hyperbolic_touch(struct evict_view *view, uint32_t entry)
     struct use *use = &uses_of(view)[entry];
 
     use->uses += use->uses < UINT32_MAX;
+    used(use);
 }
 
 static void hyperbolic_remove(struct evict_view *view, uint32_t entry, bool evicted)
 {
     (void)evicted;
-    uses_of(view)[entry] = (struct use){UINT64_MAX, view->now, UINT32_MAX, NONE_INDEX};
+    uses_of(view)[entry] = (struct use){UINT64_MAX, view->now, 0, UINT32_MAX, NONE_INDEX};
 }
 
 /* The least of those that may leave. `best` is the least so far, and `age` its age; at first what nothing leaves after. */
@@ -58,7 +68,7 @@ struct least {
 
 static struct least none(void)
 {
-    return (struct least){{UINT64_MAX, 0, UINT32_MAX, NONE_INDEX}, 1};
+    return (struct least){{UINT64_MAX, 0, 0, UINT32_MAX, NONE_INDEX}, 1};
 }
 
 static bool is_older(const struct evict_view *view, uint32_t a, uint32_t b)
@@ -66,10 +76,15 @@ static bool is_older(const struct evict_view *view, uint32_t a, uint32_t b)
     return b == NONE_INDEX || (a != NONE_INDEX && view->entries[a].order < view->entries[b].order);
 }
 
-static inline void look_at(const struct evict_view *view, uint32_t at, struct least *least)
+static uint64_t age_of(const struct evict_view *view, const struct use *use)
+{
+    return min_u64(view->now + 1 - use->came_at, UINT32_MAX);
+}
+
+static void look_at(const struct evict_view *view, uint32_t at, struct least *least)
 {
     const struct use *use = &uses_of(view)[at];
-    const uint64_t age = min_u64(view->now + 1 - use->came_at, UINT32_MAX);
+    const uint64_t age = age_of(view, use);
     const uint128 left = (uint128)(use->uses * least->age) * use->weight;
     const uint128 right = (uint128)(least->best.uses * age) * least->best.weight;
 
@@ -79,36 +94,45 @@ static inline void look_at(const struct evict_view *view, uint32_t at, struct le
         *least = (struct least){*use, age};
 }
 
-/* One draw starts a stream, and each of its numbers gives two; all are under way from memory before the first is looked at. */
-static uint32_t sample(struct evict_view *view, uint32_t samples)
+/* What is off by more than a double's error isn't the least. Where all of the rest may not leave, everything is looked at. */
+static uint32_t least_of(const struct evict_view *view, const uint32_t *drawn, uint32_t count)
 {
-    const uint64_t start = evict_draw(view, PURPOSE);
-    uint32_t drawn[SAMPLES_MAX];
+    double ratios[SAMPLES_MAX]; /* age / (uses * weight): the largest leaves */
+    double largest = 0;
     struct least least = none();
 
-    for (uint32_t i = 0; i < samples; i += 2) {
-        const uint64_t draw = hash_mix(start + i);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct use *use = &uses_of(view)[drawn[i]];
 
-        drawn[i] = (uint32_t)(((draw & UINT32_MAX) * view->entries_used) >> 32);
-        drawn[i + 1] = (uint32_t)(((draw >> 32) * view->entries_used) >> 32);
-        __builtin_prefetch(&uses_of(view)[drawn[i]]);
-        __builtin_prefetch(&uses_of(view)[drawn[i + 1]]);
+        ratios[i] = (double)(int64_t)age_of(view, use) * use->inverse;
+        largest = ratios[i] > largest ? ratios[i] : largest;
     }
-    for (uint32_t i = 0; i < samples; i++)
+    for (uint32_t i = 0; i < count; i++)
+        if (ratios[i] >= largest * (1 - 0x1p-40))
+            look_at(view, drawn[i], &least);
+    if (least.best.entry != NONE_INDEX)
+        return least.best.entry;
+    for (uint32_t i = 0; i < count; i++)
         look_at(view, drawn[i], &least);
-    return least.best.entry != NONE_INDEX ? least.best.entry : evict_draw_entry(view, PURPOSE);
+    return least.best.entry;
 }
 
 static uint32_t hyperbolic_victim(struct evict_view *view)
 {
     const uint32_t samples = (uint32_t)view->parameters[KEY_samples];
-    struct least least = none();
+    uint32_t drawn[SAMPLES_MAX];
+    uint32_t entry;
 
-    if (view->entries_used > samples)
-        return sample(view, samples);
+    if (view->entries_used > samples) {
+        evict_draw_sample(view, PURPOSE, samples, drawn);
+        for (uint32_t i = 0; view->entries_used > NEAR_ENTRIES && i < samples; i++)
+            __builtin_prefetch(&uses_of(view)[drawn[i]]);
+        entry = least_of(view, drawn, samples);
+        return entry != NONE_INDEX ? entry : evict_draw_entry(view, PURPOSE);
+    }
     for (uint32_t i = 0; i < view->entries_used; i++)
-        look_at(view, i, &least);
-    return least.best.entry;
+        drawn[i] = i;
+    return least_of(view, drawn, view->entries_used);
 }
 
 static const struct evict_key hyperbolic_keys[] = {{"samples", "entries that are looked at, the least of which leaves", 64, 1, SAMPLES_MAX - 1}};

@@ -8,8 +8,8 @@
  * tenth each time that densities are worked out anew. The last to come are looked at too, and a few that were drawn when they came
  * ("explorers", 4.3: at most a hundredth of the cache) stay, so that long ages are known about.
  *
- * Integers only: densities have 32 fraction bits, and two are compared crosswise with the sizes. 34 KB, and 32 bytes an entry. */
-#include "base/hash.h"
+ * Densities have 32 fraction bits, and two are compared crosswise with the sizes, exactly. That is done for the few that are least to
+ * within a double's precision, which one multiplication each finds. 34 KB, and 32 bytes an entry. */
 #include "policy/policy.h"
 
 enum { KEY_samples, KEY_period };
@@ -23,17 +23,19 @@ enum { KEY_samples, KEY_period };
 #define PERIOD_MAX (UINT32_C(1) << 24)
 #define COUNT_ONE 16u     /* of an event; decay leaves fractions */
 #define EXPLORE_ONE_IN 32u
+#define NEAR_ENTRIES 1000u /* are in the first cache anyway */
 
 /* Of an entry, apart from it: looked at by the dozen, in any order. */
 struct seen {
     uint64_t used_at;
-    uint64_t size;    /* at least 1 */
+    double inverse;   /* 1 / size */
+    double late;      /* what follows: the least leave first, whatever their density */
     uint32_t last;    /* its age at its last hit */
-    uint32_t before;  /* and at the one before */
     uint32_t class;
-    uint32_t late;    /* enum: the least leave first, whatever their density */
 };
-enum { LEAVES, EXPLORES, ABSENT };
+#define LEAVES 0.0
+#define EXPLORES 1e30
+#define ABSENT 2e30
 
 struct lhd {
     uint64_t model_at;      /* `now` of the next model */
@@ -57,12 +59,15 @@ static uint32_t log2_of(uint64_t x)
     return 63 - (uint32_t)__builtin_clzll(x | 1);
 }
 
-/* Widths of 1 four times, of 2 four times, of 4 four times, ... */
+/* Widths of 1 four times, of 2 four times, of 4 four times, ...: as a double, age + 4 has the octave in its exponent and the quarter in
+ * the two bits below. */
 static uint32_t bucket_of(uint64_t age)
 {
-    const uint32_t octave = log2_of(age + 4);
+    const double number = (double)(int64_t)(age + 4);
+    uint64_t bits;
 
-    return min_u32(4 * (octave - 2) + ((uint32_t)((age + 4) >> (octave - 2)) & 3), AGES - 1);
+    memcpy(&bits, &number, sizeof(bits));
+    return min_u32((uint32_t)(bits >> 50) - 4 * (1023 + 2), AGES - 1);
 }
 
 static uint64_t bucket_width(uint32_t bucket)
@@ -70,10 +75,10 @@ static uint64_t bucket_width(uint32_t bucket)
     return UINT64_C(1) << bucket / 4;
 }
 
-/* By ages at hits; the hottest last. Class 0 is of what has not been hit. */
-static uint32_t class_for(const struct evict_view *view, const struct seen *seen)
+/* By the sum of its last two ages at a hit; the hottest last. Class 0 is of what has not been hit. */
+static uint32_t class_for(const struct evict_view *view, uint64_t ages)
 {
-    const int32_t level = (int32_t)log2_of((uint64_t)seen->last + seen->before) - (int32_t)log2_of(view->entries_used);
+    const int32_t level = (int32_t)log2_of(ages) - (int32_t)log2_of(view->entries_used);
 
     return level > 7 ? 1 : level < -7 ? CLASSES - 1 : (uint32_t)(8 - level);
 }
@@ -163,7 +168,7 @@ static void lhd_insert(struct evict_view *view, uint32_t entry)
     const uint64_t size = view->entries[entry].size;
     struct lhd *lhd = view->state;
 
-    lhd->entries[entry] = (struct seen){.used_at = view->now, .size = max_u64(size, 1)};
+    lhd->entries[entry] = (struct seen){.used_at = view->now, .inverse = 1 / (double)max_u64(size, 1)};
     explore(view, &lhd->entries[entry], size);
     lhd->recent[lhd->recent_at++ % RECENT] = entry;
     model_if_due(view);
@@ -173,12 +178,13 @@ static void lhd_touch(struct evict_view *view, uint32_t entry)
 {
     struct lhd *lhd = view->state;
     struct seen *seen = &lhd->entries[entry];
+    uint32_t last;
 
     lhd->hits[cell_of(view, seen)] += COUNT_ONE;
     explore_no_more(view, entry);
-    seen->before = seen->last;
-    seen->last = (uint32_t)min_u64(view->now - seen->used_at, UINT32_MAX);
-    seen->class = class_for(view, seen);
+    last = (uint32_t)min_u64(view->now - seen->used_at, UINT32_MAX);
+    seen->class = class_for(view, (uint64_t)last + seen->last);
+    seen->last = last;
     seen->used_at = view->now;
     model_if_due(view);
 }
@@ -198,65 +204,73 @@ static void lhd_remove(struct evict_view *view, uint32_t entry, bool evicted)
 
 struct best {
     uint64_t density, size;
+    double late;
     uint32_t entry;
-    uint32_t late;
 };
 
-static struct best none(void)
-{
-    return (struct best){.size = 1, .entry = NONE_INDEX, .late = ABSENT};
-}
-
 /* density / size, the least first; the older of equals. */
-static inline void look_at(const struct evict_view *view, uint32_t at, struct best *best)
+static void look_at(const struct evict_view *view, uint32_t at, struct best *best)
 {
     const struct lhd *lhd = view->state;
     const struct seen *seen = &lhd->entries[at];
+    const struct evict_entry *entry = &view->entries[at];
     const uint64_t density = lhd->density[cell_of(view, seen)];
+    const uint64_t size = max_u64(entry->size, 1);
     const uint128 left = (uint128)density * best->size;
-    const uint128 right = (uint128)best->density * seen->size;
+    const uint128 right = (uint128)best->density * size;
 
-    if (seen->late > best->late || (seen->late == best->late && left > right) || !view->entries[at].evictable)
+    if (seen->late > best->late || (seen->late == best->late && left > right) || !entry->evictable)
         return;
-    if (seen->late == best->late && left == right && view->entries[at].order >= view->entries[best->entry].order)
+    if (seen->late == best->late && left == right && entry->order >= view->entries[best->entry].order)
         return;
-    *best = (struct best){density, seen->size, at, seen->late};
+    *best = (struct best){density, size, seen->late, at};
 }
 
-static void sample(struct evict_view *view, uint32_t samples, struct best *best)
+/* What is off by more than a double's error isn't the least. Where all of the rest may not leave, everything is looked at. */
+static uint32_t least_of(const struct evict_view *view, const uint32_t *drawn, uint32_t count)
 {
     const struct lhd *lhd = view->state;
-    const uint64_t start = evict_draw(view, PURPOSE);
-    uint32_t drawn[SAMPLES_MAX];
+    double values[SAMPLES_MAX + RECENT];
+    double least = ABSENT;
+    struct best best = {.size = 1, .entry = NONE_INDEX, .late = ABSENT};
 
-    for (uint32_t i = 0; i < samples; i += 2) {
-        const uint64_t draw = hash_mix(start + i);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct seen *seen = &lhd->entries[drawn[i]];
 
-        drawn[i] = (uint32_t)(((draw & UINT32_MAX) * view->entries_used) >> 32);
-        drawn[i + 1] = (uint32_t)(((draw >> 32) * view->entries_used) >> 32);
-        __builtin_prefetch(&lhd->entries[drawn[i]]);
-        __builtin_prefetch(&lhd->entries[drawn[i + 1]]);
+        values[i] = (double)(int64_t)lhd->density[cell_of(view, seen)] * seen->inverse + seen->late;
+        least = values[i] < least ? values[i] : least;
     }
-    for (uint32_t i = 0; i < samples; i++)
-        look_at(view, drawn[i], best);
+    for (uint32_t i = 0; i < count; i++)
+        if (values[i] <= least * (1 + 0x1p-40))
+            look_at(view, drawn[i], &best);
+    if (best.entry != NONE_INDEX)
+        return best.entry;
+    for (uint32_t i = 0; i < count; i++)
+        look_at(view, drawn[i], &best);
+    return best.entry;
 }
 
 static uint32_t lhd_victim(struct evict_view *view)
 {
     const struct lhd *lhd = view->state;
     const uint32_t samples = (uint32_t)view->parameters[KEY_samples];
-    struct best best = none();
+    uint32_t drawn[SAMPLES_MAX + RECENT];
+    uint32_t count = samples;
+    uint32_t entry;
 
     if (view->entries_used <= samples) {
         for (uint32_t i = 0; i < view->entries_used; i++)
-            look_at(view, i, &best);
-        return best.entry;
+            drawn[i] = i;
+        return least_of(view, drawn, view->entries_used);
     }
-    sample(view, samples, &best);
+    evict_draw_sample(view, PURPOSE, samples, drawn);
+    for (uint32_t i = 0; view->entries_used > NEAR_ENTRIES && i < samples; i++)
+        __builtin_prefetch(&lhd->entries[drawn[i]]);
     for (uint32_t i = 0; i < RECENT; i++)
         if (lhd->recent[i] != NONE_INDEX)
-            look_at(view, lhd->recent[i], &best);
-    return best.entry != NONE_INDEX ? best.entry : evict_draw_entry(view, PURPOSE);
+            drawn[count++] = lhd->recent[i];
+    entry = least_of(view, drawn, count);
+    return entry != NONE_INDEX ? entry : evict_draw_entry(view, PURPOSE);
 }
 
 static const struct evict_key lhd_keys[] = {

@@ -76,7 +76,7 @@ enum status lab_cell_objects_grow(struct lab_cell *cell, uint32_t objects)
     to = min_u64(to, UINT32_MAX);
     if (cell->objects_max >= to)
         return STATUS_OK;
-    if (numbers_grow(&cell->slot_of, cell->objects_max, (uint32_t)to, ABSENT(LAB_MISS_COMPULSORY)) != STATUS_OK ||
+    if (numbers_grow(&cell->slot_of, cell->objects_max, (uint32_t)to, LAB_ABSENT(LAB_MISS_COMPULSORY)) != STATUS_OK ||
         (cell->in_flight > 0 && numbers_grow(&cell->pins, cell->objects_max, (uint32_t)to, 0) != STATUS_OK))
         return STATUS_FULL;
     cell->objects_max = (uint32_t)to;
@@ -176,7 +176,7 @@ void lab_cell_check(const struct lab_cell *cell)
     for (uint32_t object = 0; object < cell->objects_max; object++) {
         const uint32_t slot = cell->slot_of[object];
 
-        if (slot >= ABSENT_MIN)
+        if (slot >= LAB_ABSENT_MIN)
             continue;
         check(slot < view->entries_used);
         check(view->entries[slot].present);

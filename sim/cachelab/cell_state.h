@@ -6,13 +6,13 @@
 #include "cachelab/cell.h"
 
 /* What slot_of[] says of an object that isn't there: why the next miss is one. */
-#define ABSENT(miss) (NONE_INDEX - (LAB_MISS_COUNT - 1) + (miss))
-#define ABSENT_MIN ABSENT(0)
+#define LAB_ABSENT(miss) (NONE_INDEX - (LAB_MISS_COUNT - 1) + (miss))
+#define LAB_ABSENT_MIN LAB_ABSENT(0)
 
 struct lab_cell {
     struct evict_view view;
     void *memory;             /* the view's */
-    uint32_t *slot_of;        /* [objects_max]: an entry, or ABSENT() */
+    uint32_t *slot_of;        /* [objects_max]: an entry, or LAB_ABSENT() */
     uint32_t objects_max;
     bool by_bytes;
     bool full;                /* it has pins, or an admission */

@@ -47,7 +47,7 @@ ALWAYS_INLINE void loop_leave(struct lab_cell *cell, uint32_t slot, bool evicted
     cell->used -= shape.by_bytes ? entry->size : 1;
     if (shape.full && !entry->evictable)
         cell->pinned -= entry->size;
-    cell->slot_of[object_of(entry->name)] = ABSENT(why);
+    cell->slot_of[object_of(entry->name)] = LAB_ABSENT(why);
 }
 
 /* The last entry that left, for what comes; NONE_INDEX: there was room. */
@@ -88,12 +88,12 @@ static bool loop_admits(struct lab_cell *cell, uint64_t size)
 ALWAYS_INLINE bool loop_comes_in(struct lab_cell *cell, uint32_t object, uint64_t size, uint64_t bytes, struct loop_shape shape)
 {
     if (shape.full && size > cell->view.capacity - cell->pinned) {
-        cell->slot_of[object] = ABSENT(LAB_MISS_PINNED);
+        cell->slot_of[object] = LAB_ABSENT(LAB_MISS_PINNED);
         return false;
     }
     cell->view.asked = (struct evict_ask){name_of(object), size, bytes, true};
     if ((POLICY(cell)->miss != NULL && !POLICY(cell)->miss(&cell->view)) || (shape.full && cell->admit != NULL && !loop_admits(cell, size))) {
-        cell->slot_of[object] = ABSENT(LAB_MISS_REFUSED);
+        cell->slot_of[object] = LAB_ABSENT(LAB_MISS_REFUSED);
         cell->view.asked.open = false;
         return false;
     }
@@ -108,11 +108,11 @@ ALWAYS_INLINE enum status loop_miss(struct lab_cell *cell, uint32_t object, uint
 
     cell->counts.miss_bytes += bytes;
     if (size > view->capacity) {
-        cell->counts.misses[cell->slot_of[object] == ABSENT(LAB_MISS_COMPULSORY) ? LAB_MISS_COMPULSORY : LAB_MISS_OVERSIZE]++;
-        cell->slot_of[object] = ABSENT(LAB_MISS_OVERSIZE);
+        cell->counts.misses[cell->slot_of[object] == LAB_ABSENT(LAB_MISS_COMPULSORY) ? LAB_MISS_COMPULSORY : LAB_MISS_OVERSIZE]++;
+        cell->slot_of[object] = LAB_ABSENT(LAB_MISS_OVERSIZE);
         return STATUS_OK;
     }
-    cell->counts.misses[cell->slot_of[object] - ABSENT_MIN]++;
+    cell->counts.misses[cell->slot_of[object] - LAB_ABSENT_MIN]++;
     if (!loop_comes_in(cell, object, size, bytes, shape))
         return STATUS_OK;
     slot = loop_make_room(cell, size, shape);
@@ -146,7 +146,7 @@ static void loop_pin(struct lab_cell *cell, uint32_t object)
     cell->flight[cell->flight_at] = object;
     cell->flight_at = cell->flight_at + 1 < cell->in_flight ? cell->flight_at + 1 : 0;
     cell->flight_count++;
-    if (cell->pins[object]++ > 0 || slot >= ABSENT_MIN)
+    if (cell->pins[object]++ > 0 || slot >= LAB_ABSENT_MIN)
         return;
     cell->view.entries[slot].evictable = false;
     cell->pinned += cell->view.entries[slot].size;
@@ -161,7 +161,7 @@ static void loop_unpin_oldest(struct lab_cell *cell)
         return;
     object = cell->flight[cell->flight_at];
     slot = cell->slot_of[object];
-    if (--cell->pins[object] > 0 || slot >= ABSENT_MIN)
+    if (--cell->pins[object] > 0 || slot >= LAB_ABSENT_MIN)
         return;
     cell->view.entries[slot].evictable = true;
     cell->pinned -= cell->view.entries[slot].size;
@@ -174,7 +174,7 @@ ALWAYS_INLINE enum status loop_not_hit(struct lab_cell *cell, uint32_t object, u
 {
     const uint32_t slot = cell->slot_of[object];
 
-    if (shape.by_bytes && slot < ABSENT_MIN) {
+    if (shape.by_bytes && slot < LAB_ABSENT_MIN) {
         loop_leave(cell, slot, false, LAB_MISS_CAPACITY, shape);
         evict_entry_give_back(&cell->view, slot);
         cell->counts.changed += bytes <= cell->view.capacity;
@@ -207,7 +207,7 @@ ALWAYS_INLINE enum status loop_decide(struct lab_cell *cell, const struct lab_bl
     if (shape.full)
         loop_decide_begin(cell, block, at);
     slot = cell->slot_of[object];
-    if (slot < ABSENT_MIN && (!shape.by_bytes || view->entries[slot].bytes == bytes)) {
+    if (slot < LAB_ABSENT_MIN && (!shape.by_bytes || view->entries[slot].bytes == bytes)) {
         view->entries[slot].hits++;
         if (!POLICY(cell)->offline)
             view->now++;
@@ -228,7 +228,7 @@ static void loop_prefetch(const struct lab_cell *cell, const uint32_t *objects, 
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t slot = cell->slot_of[objects[i]];
 
-        if (slot < ABSENT_MIN)
+        if (slot < LAB_ABSENT_MIN)
             __builtin_prefetch(&cell->view.entries[slot], 1);
         else if (POLICY(cell)->ghosts_percent > 0)
             evict_ghost_prefetch(&cell->view.ghosts, name_of(objects[i]));
