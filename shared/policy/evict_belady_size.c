@@ -19,19 +19,20 @@ struct node {
 };
 
 /* nodes[1] is the root, those of [1, entries_max) have two below each, [2i] and [2i + 1]; from entries_max on they would be leaves,
- * which are the entries themselves. */
+ * which are the entries themselves. nodes[0].until is 1 + the entry that left and whose way up has not been played, or 0: what comes
+ * next nearly always takes its place, and then one way does for both. */
 static struct node *nodes_of(const struct evict_view *view)
 {
     return view->state;
 }
 
-static int128 product(const struct evict_entry *entry, uint64_t now)
+static inline int128 product(const struct evict_entry *entry, uint64_t now)
 {
     return (int128)entry->size * ((int128)entry->key - (int128)now);
 }
 
 /* Total: what is never used again first, the larger of two such; then the larger product; then the older. */
-static bool leaves_before(const struct evict_entry *a, const struct evict_entry *b, uint64_t now)
+static inline bool leaves_before(const struct evict_entry *a, const struct evict_entry *b, uint64_t now)
 {
     int128 first, second;
 
@@ -46,7 +47,7 @@ static bool leaves_before(const struct evict_entry *a, const struct evict_entry 
 }
 
 /* When the loser's line has come above the winner's: size_w * (next_w - t) < size_l * (next_l - t), or equal and the loser is older. */
-static uint64_t overtaken_at(const struct evict_entry *winner, const struct evict_entry *loser)
+static inline uint64_t overtaken_at(const struct evict_entry *winner, const struct evict_entry *loser)
 {
     uint64_t slower;
     uint128 lead;
@@ -65,7 +66,7 @@ static uint64_t overtaken_at(const struct evict_entry *winner, const struct evic
     return lead < UINT64_MAX ? (uint64_t)lead : UINT64_MAX;
 }
 
-static struct node node_at(const struct evict_view *view, uint32_t at)
+static inline struct node node_at(const struct evict_view *view, uint32_t at)
 {
     const uint32_t entry = at - view->entries_max;
 
@@ -74,7 +75,7 @@ static struct node node_at(const struct evict_view *view, uint32_t at)
     return (struct node){UINT64_MAX, entry < view->entries_used && view->entries[entry].mark != 0 ? entry : NONE_INDEX, 0};
 }
 
-static struct node play(const struct evict_view *view, uint32_t at)
+static inline struct node play(const struct evict_view *view, uint32_t at)
 {
     struct node left = node_at(view, 2 * at);
     struct node right = node_at(view, 2 * at + 1);
@@ -112,6 +113,17 @@ static void entry_changed(struct evict_view *view, uint32_t entry)
     }
 }
 
+/* Before anything else is played. */
+static void left_is_played(struct evict_view *view)
+{
+    struct node *left = nodes_of(view);
+    const uint64_t entry = left->until;
+
+    left->until = 0;
+    if (entry > 0)
+        entry_changed(view, (uint32_t)(entry - 1));
+}
+
 static void play_expired(struct evict_view *view, uint32_t at)
 {
     if (at >= view->entries_max || nodes_of(view)[at].until > view->now)
@@ -135,7 +147,7 @@ static void play_all(struct evict_view *view)
 static void belady_size_grow(struct evict_view *view, const void *old_state, uint32_t old_entries_max)
 {
     (void)old_state, (void)old_entries_max;
-    play_all(view);
+    play_all(view); /* who left has no mark */
 }
 
 static bool belady_size_miss(struct evict_view *view)
@@ -145,6 +157,9 @@ static bool belady_size_miss(struct evict_view *view)
 
 static void belady_size_insert(struct evict_view *view, uint32_t entry)
 {
+    if (nodes_of(view)[0].until == (uint64_t)entry + 1)
+        nodes_of(view)[0].until = 0;
+    left_is_played(view);
     view->entries[entry].key = view->next_use;
     view->entries[entry].mark = 1;
     entry_changed(view, entry);
@@ -152,6 +167,7 @@ static void belady_size_insert(struct evict_view *view, uint32_t entry)
 
 static void belady_size_touch(struct evict_view *view, uint32_t entry)
 {
+    left_is_played(view);
     view->entries[entry].key = view->next_use;
     entry_changed(view, entry);
 }
@@ -159,8 +175,9 @@ static void belady_size_touch(struct evict_view *view, uint32_t entry)
 static void belady_size_remove(struct evict_view *view, uint32_t entry, bool evicted)
 {
     (void)evicted;
+    left_is_played(view);
     view->entries[entry].mark = 0;
-    entry_changed(view, entry);
+    nodes_of(view)[0].until = (uint64_t)entry + 1;
 }
 
 static uint32_t scan(const struct evict_view *view)
@@ -178,6 +195,7 @@ static uint32_t belady_size_victim(struct evict_view *view)
 {
     uint32_t winner;
 
+    left_is_played(view);
     play_expired(view, 1);
     winner = node_at(view, 1).winner;
     return winner != NONE_INDEX && view->entries[winner].evictable ? winner : scan(view);
