@@ -31,7 +31,7 @@ struct seen {
     double inverse;   /* 1 / size */
     double late;      /* what follows: the least leave first, whatever their density */
     uint32_t last;    /* its age at its last hit */
-    uint32_t class;
+    uint32_t class;   /* where its class begins: AGES for each before it */
 };
 #define LEAVES 0.0
 #define EXPLORES 1e30
@@ -45,7 +45,7 @@ struct lhd {
     uint32_t zero;
     uint32_t hits[CLASSES * AGES];
     uint32_t evictions[CLASSES * AGES];
-    uint64_t density[CLASSES * AGES];
+    double density[CLASSES * AGES]; /* whole numbers below 2^53 */
     struct seen entries[];
 };
 
@@ -80,13 +80,13 @@ static uint32_t class_for(const struct evict_view *view, uint64_t ages)
 {
     const int32_t level = (int32_t)log2_of(ages) - (int32_t)log2_of(view->entries_used);
 
-    return level > 7 ? 1 : level < -7 ? CLASSES - 1 : (uint32_t)(8 - level);
+    return AGES * (level > 7 ? 1 : level < -7 ? CLASSES - 1 : (uint32_t)(8 - level));
 }
 
 /* What it is counted among, in hits, evictions and densities. */
 static uint32_t cell_of(const struct evict_view *view, const struct seen *seen)
 {
-    return seen->class * AGES + bucket_of(view->now - seen->used_at);
+    return seen->class + bucket_of(view->now - seen->used_at);
 }
 
 /* --- the model --- */
@@ -111,9 +111,9 @@ static void model_class(struct lhd *lhd, uint32_t class)
         if (events == 0)
             lhd->density[cell] = 0;
         else if (hits >> 32 == 0 && lifetime >> 64 == 0)
-            lhd->density[cell] = (hits << 32) / (uint64_t)lifetime; /* a machine's division, and nearly always */
+            lhd->density[cell] = (double)((hits << 32) / (uint64_t)lifetime); /* a machine's division, and nearly always */
         else
-            lhd->density[cell] = (uint64_t)(((uint128)hits << 32) / lifetime);
+            lhd->density[cell] = (double)(uint64_t)(((uint128)hits << 32) / lifetime);
     }
 }
 
@@ -137,7 +137,7 @@ static void lhd_begin(struct evict_view *view)
 
     for (uint32_t bucket = 0; bucket < AGES; age += bucket_width(bucket++))
         for (uint32_t class = 0; class < CLASSES; class++)
-            lhd->density[class * AGES + bucket] = ((uint64_t)(class + 1) << 32) / (age + 1);
+            lhd->density[class * AGES + bucket] = (double)(((uint64_t)(class + 1) << 32) / (age + 1));
     memset(lhd->recent, 0xff, sizeof(lhd->recent));
 }
 
@@ -214,7 +214,7 @@ static void look_at(const struct evict_view *view, uint32_t at, struct best *bes
     const struct lhd *lhd = view->state;
     const struct seen *seen = &lhd->entries[at];
     const struct evict_entry *entry = &view->entries[at];
-    const uint64_t density = lhd->density[cell_of(view, seen)];
+    const uint64_t density = (uint64_t)lhd->density[cell_of(view, seen)];
     const uint64_t size = max_u64(entry->size, 1);
     const uint128 left = (uint128)density * best->size;
     const uint128 right = (uint128)best->density * size;
@@ -237,7 +237,7 @@ static uint32_t least_of(const struct evict_view *view, const uint32_t *drawn, u
     for (uint32_t i = 0; i < count; i++) {
         const struct seen *seen = &lhd->entries[drawn[i]];
 
-        values[i] = (double)(int64_t)lhd->density[cell_of(view, seen)] * seen->inverse + seen->late;
+        values[i] = lhd->density[cell_of(view, seen)] * seen->inverse + seen->late;
         least = values[i] < least ? values[i] : least;
     }
     for (uint32_t i = 0; i < count; i++)
