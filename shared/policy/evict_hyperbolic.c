@@ -15,7 +15,7 @@ enum { KEY_samples };
 /* What a comparison needs of an entry, apart from it: looked at by the dozen, in any order. */
 struct use {
     uint64_t weight;
-    uint64_t came_at;
+    double came_at;  /* a whole number, as is every `now` below 2^53 */
     double inverse;  /* 1 / (uses * weight) */
     uint32_t uses;   /* up to the largest number. An absent one has that, and the largest weight: nothing leaves after it. */
     uint32_t entry;
@@ -42,7 +42,7 @@ static void hyperbolic_insert(struct evict_view *view, uint32_t entry)
     const uint128 weight = ((uint128)evict_reload_cost(view, came->bytes) << 24) / max_u64(came->size, 1);
 
     uses_of(view)[entry] = (struct use){.weight = weight < UINT64_MAX ? max_u64((uint64_t)weight, 1) : UINT64_MAX,
-                                        .came_at = view->now, .uses = 1, .entry = entry};
+                                        .came_at = (double)view->now, .uses = 1, .entry = entry};
     used(&uses_of(view)[entry]);
 }
 
@@ -57,7 +57,7 @@ static void hyperbolic_touch(struct evict_view *view, uint32_t entry)
 static void hyperbolic_remove(struct evict_view *view, uint32_t entry, bool evicted)
 {
     (void)evicted;
-    uses_of(view)[entry] = (struct use){UINT64_MAX, view->now, 0, UINT32_MAX, NONE_INDEX};
+    uses_of(view)[entry] = (struct use){UINT64_MAX, (double)view->now, 0, UINT32_MAX, NONE_INDEX};
 }
 
 /* The least of those that may leave. `best` is the least so far, and `age` its age; at first what nothing leaves after. */
@@ -76,15 +76,17 @@ static bool is_older(const struct evict_view *view, uint32_t a, uint32_t b)
     return b == NONE_INDEX || (a != NONE_INDEX && view->entries[a].order < view->entries[b].order);
 }
 
-static uint64_t age_of(const struct evict_view *view, const struct use *use)
+static inline double age_of(double now, const struct use *use)
 {
-    return min_u64(view->now + 1 - use->came_at, UINT32_MAX);
+    const double age = now + 1 - use->came_at;
+
+    return age < UINT32_MAX ? age : UINT32_MAX;
 }
 
 static void look_at(const struct evict_view *view, uint32_t at, struct least *least)
 {
     const struct use *use = &uses_of(view)[at];
-    const uint64_t age = age_of(view, use);
+    const uint64_t age = (uint64_t)age_of((double)view->now, use);
     const uint128 left = (uint128)(use->uses * least->age) * use->weight;
     const uint128 right = (uint128)(least->best.uses * age) * least->best.weight;
 
@@ -99,12 +101,13 @@ static uint32_t least_of(const struct evict_view *view, const uint32_t *drawn, u
 {
     double ratios[SAMPLES_MAX]; /* age / (uses * weight): the largest leaves */
     double largest = 0;
+    const double now = (double)view->now;
     struct least least = none();
 
     for (uint32_t i = 0; i < count; i++) {
         const struct use *use = &uses_of(view)[drawn[i]];
 
-        ratios[i] = (double)(int64_t)age_of(view, use) * use->inverse;
+        ratios[i] = age_of(now, use) * use->inverse;
         largest = ratios[i] > largest ? ratios[i] : largest;
     }
     for (uint32_t i = 0; i < count; i++)
