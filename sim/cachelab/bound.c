@@ -4,11 +4,11 @@
 
 #define SPANS_MIN 4096u
 #define OBJECTS_MIN 1024u
-#define CHANGED UINT64_MAX
+#define CHANGED (UINT64_C(1) << 63)
 
 /* From one request of an object to its next. */
 struct span {
-    uint64_t size;   /* CHANGED: the next one asks for another */
+    uint64_t size;   /* the next one's; with CHANGED: the last one's was another */
     uint64_t length; /* requests from the one to the other */
 };
 
@@ -24,7 +24,6 @@ struct bound {
     uint64_t objects_max;
     uint64_t requests;
     uint64_t warmup;
-    uint128 repeated_bytes;
 };
 
 enum status bound_create(uint64_t warmup, struct bound **ret_bound)
@@ -94,9 +93,9 @@ enum status bound_requests(struct bound *bound, const uint32_t *objects, const u
         object = &bound->objects[objects[i]];
         bound->requests++;
         if (object->last > 0 && bound->requests > bound->warmup) {
-            bound->spans[bound->spans_count++] = (struct span){.size = object->size == sizes_bytes[i] ? sizes_bytes[i] : CHANGED,
-                                                               .length = bound->requests - object->last};
-            bound->repeated_bytes += sizes_bytes[i];
+            bound->spans[bound->spans_count++] =
+                (struct span){.size = object->size == sizes_bytes[i] ? sizes_bytes[i] : CHANGED | sizes_bytes[i],
+                              .length = bound->requests - object->last};
         }
         *object = (struct object){bound->requests, sizes_bytes[i]};
     }
@@ -128,6 +127,16 @@ static void sort_digit(const struct span *from, struct span *to, uint64_t count,
     }
     for (uint64_t i = 0; i < count; i++)
         to[ends[(uint32_t)(key_of(&from[i]) >> shift) & (DIGITS - 1)]++] = from[i];
+}
+
+/* The most bytes for the time first; sizes are below 2^63, so the products fit. */
+static int compare_rates(const void *a, const void *b)
+{
+    const struct span *first = a, *second = b;
+    const uint128 left = (uint128)(first->size & ~CHANGED) * second->length;
+    const uint128 right = (uint128)(second->size & ~CHANGED) * first->length;
+
+    return (left < right) - (left > right);
 }
 
 static enum status sort_by(struct bound *bound, uint128 (*key_of)(const struct span *span))
@@ -210,6 +219,23 @@ static uint64_t hits_by_objects(const struct bound *bound, uint64_t capacity)
     return hits;
 }
 
+/* Here a slot costs the span's length and gives the object's bytes; again a part may be the last. */
+static uint128 hit_bytes_by_objects(const struct bound *bound, uint64_t capacity)
+{
+    uint128 budget = budget_of(bound, capacity);
+    uint128 bytes = 0;
+
+    for (uint64_t i = 0; i < bound->spans_count; i++) {
+        const struct span *span = &bound->spans[i];
+
+        if (span->length > budget)
+            return bytes + (span->size & ~CHANGED) * budget / span->length;
+        budget -= span->length;
+        bytes += span->size & ~CHANGED;
+    }
+    return bytes;
+}
+
 enum status bound_answers(struct bound *bound, bool by_bytes, const uint64_t *capacities, uint32_t count, struct bound_answer *ret_answers)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -226,7 +252,13 @@ enum status bound_answers(struct bound *bound, bool by_bytes, const uint64_t *ca
         if (by_bytes)
             ret_answers[i].hit_bytes = hit_bytes_by_bytes(bound, capacities[i]);
         else
-            ret_answers[i] = (struct bound_answer){hits_by_objects(bound, capacities[i]), bound->repeated_bytes};
+            ret_answers[i].hits = hits_by_objects(bound, capacities[i]);
     }
+    if (by_bytes)
+        return STATUS_OK;
+    if (bound->spans_count > 0)
+        qsort(bound->spans, bound->spans_count, sizeof(*bound->spans), compare_rates);
+    for (uint32_t i = 0; i < count; i++)
+        ret_answers[i].hit_bytes = hit_bytes_by_objects(bound, capacities[i]);
     return STATUS_OK;
 }

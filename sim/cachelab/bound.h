@@ -12,7 +12,7 @@
 
 struct bound_answer {
     uint64_t hits;
-    uint128 hit_bytes; /* by objects nothing better is known than what all repeated requests ask for */
+    uint128 hit_bytes; /* a bound of its own: no cache need reach both */
 };
 
 /* 16 bytes for each request but its object's first, twice that while it answers, and 16 an object. */

@@ -155,7 +155,7 @@ static void lines_are_equal_for_any_number_of_processes(void **state)
         assert_string_equal(lines[i], lines[0]);
     }
     /* And in every mode. */
-    assert_int_equal(hash_bytes(0, lines[0], strlen(lines[0])), UINT64_C(0xe013b3c682ffd9e0));
+    assert_int_equal(hash_bytes(0, lines[0], strlen(lines[0])), UINT64_C(0xbb42156801ef91be));
     for (uint32_t i = 0; i < 4; i++)
         free(lines[i]);
     unlink(path);
