@@ -292,6 +292,7 @@ static enum status run_one(const struct cache_arguments *arguments, const char *
 /* What is wrong with a file or a folder is said before a long run rather than after it. */
 static enum status run_all(const struct cache_arguments *arguments, const char *command)
 {
+    const bool makes_folder = arguments->report != NULL && access(arguments->report, F_OK) != 0;
     struct results_file *file = NULL;
     enum status status = STATUS_OK;
 
@@ -305,6 +306,8 @@ static enum status run_all(const struct cache_arguments *arguments, const char *
         results_file_abandon(file);
     else if (file != NULL)
         status = results_file_close(file, false, stderr);
+    if (status != STATUS_OK && makes_folder)
+        (void)rmdir(arguments->report); /* with a report in it, it stays */
     return status;
 }
 

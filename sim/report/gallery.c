@@ -1,5 +1,7 @@
+/* An interruption waits until the report is whole or gone: nothing half-made is left behind. */
 #include "report/gallery.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "report/draft.h"
@@ -16,14 +18,24 @@ struct gallery {
     struct gallery_figure figures[GALLERY_FIGURES_MAX];
     bool made[GALLERY_FIGURES_MAX];
     uint32_t count;
+    sigset_t heard; /* the mask of before */
 };
 
 enum status gallery_open(const char *directory, FILE *errors, struct gallery **ret_gallery)
 {
     struct gallery *gallery = calloc(1, sizeof(*gallery));
     enum status status = STATUS_FULL;
+    sigset_t interruptions;
 
-    if (gallery == NULL || (gallery->directory = malloc(strlen(directory) + 1)) == NULL) {
+    if (gallery == NULL) {
+        fprintf(errors, "report: no memory\n");
+        return STATUS_FULL;
+    }
+    sigemptyset(&interruptions);
+    sigaddset(&interruptions, SIGINT);
+    sigaddset(&interruptions, SIGTERM);
+    sigprocmask(SIG_BLOCK, &interruptions, &gallery->heard);
+    if ((gallery->directory = malloc(strlen(directory) + 1)) == NULL) {
         fprintf(errors, "report: no memory\n");
         goto abandon;
     }
@@ -56,6 +68,7 @@ void gallery_abandon(struct gallery *gallery)
         fclose(gallery->script);
     if (gallery->work[0] != '\0')
         work_remove(gallery->work);
+    sigprocmask(SIG_SETMASK, &gallery->heard, NULL);
     free(gallery->directory);
     free(gallery);
 }
