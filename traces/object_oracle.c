@@ -20,4 +20,5 @@ const struct object_format object_format_oracle_general = {
     .has_time = true,
     .file_part = "oraclegeneral",
     .fill = oracle_fill,
+    .fill_columns = record_fill_columns,
 };

@@ -23,6 +23,8 @@ struct object_format {
     enum status (*start)(struct object_trace *trace);
     /* Requests up to `max`; when it stops before, trace->end says why, with a message unless it is STATUS_END. */
     uint32_t (*fill)(struct object_trace *trace, struct object_request *rows, uint32_t max);
+    /* The same into columns, with `backward` and `zero_sizes` of trace->info and trace->last_ns brought up to date; NULL: rows do. */
+    uint32_t (*fill_columns)(struct object_trace *trace, struct object_columns_read *to, uint32_t max);
     void (*stop)(struct object_trace *trace); /* gives back what start() took; also after a failure; NULL: nothing */
 };
 

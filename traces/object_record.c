@@ -28,8 +28,8 @@ static inline bool next_is_wrong(uint64_t next, uint64_t row)
     return !next_is_never(next) && (next <= row + 1 || next > INT64_MAX);
 }
 
-/* A layout that the caller knows is a constant here. Returns whether something is wrong. */
-static inline __attribute__((always_inline)) bool decode(const char *at, struct record_layout layout, bool with_next, uint64_t row,
+/* Returns whether something is wrong. */
+static bool decode(const char *at, struct record_layout layout, bool with_next, uint64_t row,
                                                          struct object_request *rows, uint32_t count)
 {
     bool wrong = false;
@@ -72,28 +72,94 @@ static uint32_t refuse_first(struct object_trace *trace, const struct record_lay
     return count;
 }
 
-uint32_t record_fill(struct object_trace *trace, const struct record_layout *layout, struct object_request *rows, uint32_t max)
+/* How many whole records are at hand, up to `max`; none: why is said. */
+static uint32_t records_at_hand(struct object_trace *trace, uint32_t bytes, uint32_t max)
 {
-    bool with_next = !trace->options.ignore_next;
     uint32_t count;
-    bool wrong;
 
-    if (object_left(trace) < layout->bytes && !object_more(trace, layout->bytes))
+    if (object_left(trace) < bytes && !object_more(trace, bytes))
         return 0;
-    count = (uint32_t)min_u64(object_left(trace) / layout->bytes, max);
+    count = (uint32_t)min_u64(object_left(trace) / bytes, max);
     if (count == 0 && object_left(trace) > 0)
         object_refuse_record(trace, trace->row, trace->chunk_at,
                              "the last record is cut, %zu bytes of %u; fetch the file again, or cut it to %llu bytes",
-                             object_left(trace), layout->bytes, (unsigned long long)trace->chunk_at);
+                             object_left(trace), bytes, (unsigned long long)trace->chunk_at);
     else if (count == 0)
         trace->end = STATUS_END;
-    if (layout->bytes == 24 && !layout->size_is_64) /* the one that has to be fast */
-        wrong = decode(trace->chunk + trace->start, (struct record_layout){.bytes = 24, .size_at = 12, .next_at = 16}, with_next,
-                       trace->row, rows, count);
-    else
-        wrong = decode(trace->chunk + trace->start, *layout, with_next, trace->row, rows, count);
-    if (wrong)
+    return count;
+}
+
+uint32_t record_fill(struct object_trace *trace, const struct record_layout *layout, struct object_request *rows, uint32_t max)
+{
+    bool with_next = !trace->options.ignore_next;
+    uint32_t count = records_at_hand(trace, layout->bytes, max);
+
+    if (decode(trace->chunk + trace->start, *layout, with_next, trace->row, rows, count))
         count = refuse_first(trace, layout, count);
     object_used(trace, (size_t)count * layout->bytes);
+    return count;
+}
+
+/* --- oracleGeneral in columns --- */
+
+static const struct record_layout oracle = {.bytes = 24, .size_at = 12, .next_at = 16};
+
+/* What the chunk's first `count` say besides. */
+struct seen {
+    uint64_t backward, zero_sizes, bytes;
+    uint32_t last_s;
+    bool wrong;
+};
+
+/* One pass. Whether a next access is wrong is one comparison for all but -1: below row + 2 it comes round. */
+static inline __attribute__((always_inline)) struct seen decode_columns(const char *at, bool with_next, uint64_t row, uint32_t last_s,
+                                                                        struct object_columns_read *to, bool gives_next, uint32_t count)
+{
+    struct seen seen = {.last_s = last_s};
+
+    for (uint32_t i = 0; i < count; i++, at += oracle.bytes) {
+        const uint32_t at_s = load_u32(at);
+        const uint32_t size_bytes = load_u32(at + oracle.size_at);
+        const uint64_t next = load_u64(at + oracle.next_at);
+
+        to->ids[i] = load_u64(at + 4);
+        to->sizes_bytes[i] = size_bytes;
+        seen.bytes += size_bytes;
+        seen.backward += at_s < seen.last_s;
+        seen.zero_sizes += size_bytes == 0;
+        seen.last_s = at_s;
+        if (with_next)
+            seen.wrong |= next - (row + i + 2) > INT64_MAX - (row + i + 2) && next != UINT64_MAX;
+        if (gives_next)
+            to->next[i] = !with_next ? OBJECT_NEXT_UNKNOWN : next_is_never(next) ? OBJECT_NEXT_NEVER : (int64_t)(next - 1);
+    }
+    return seen;
+}
+
+static struct seen decode_any(const struct object_trace *trace, struct object_columns_read *to, uint32_t count)
+{
+    const char *at = trace->chunk + trace->start;
+    const uint32_t last_s = (uint32_t)(trace->last_ns / NS_PER_S);
+
+    if (to->next != NULL)
+        return decode_columns(at, !trace->options.ignore_next, trace->row, last_s, to, true, count);
+    return trace->options.ignore_next ? decode_columns(at, false, trace->row, last_s, to, false, count)
+                                      : decode_columns(at, true, trace->row, last_s, to, false, count);
+}
+
+uint32_t record_fill_columns(struct object_trace *trace, struct object_columns_read *to, uint32_t max)
+{
+    uint32_t count = records_at_hand(trace, oracle.bytes, max);
+    struct seen seen = decode_any(trace, to, count);
+
+    if (seen.wrong) {
+        count = refuse_first(trace, &oracle, count);
+        seen = decode_any(trace, to, count);
+    }
+    to->bytes = seen.bytes;
+    trace->info.backward += seen.backward;
+    trace->info.zero_sizes += seen.zero_sizes;
+    trace->last_ns = (int64_t)seen.last_s * NS_PER_S;
+    object_used(trace, (size_t)count * oracle.bytes);
     return count;
 }

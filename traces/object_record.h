@@ -13,5 +13,7 @@ struct record_layout {
 };
 
 uint32_t record_fill(struct object_trace *trace, const struct record_layout *layout, struct object_request *rows, uint32_t max);
+/* Of oracleGeneral's layout: the one that has to be fast. */
+uint32_t record_fill_columns(struct object_trace *trace, struct object_columns_read *to, uint32_t max);
 
 #endif

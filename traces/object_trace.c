@@ -264,6 +264,8 @@ void object_trace_close(struct object_trace *trace)
 
 /* --- requests --- */
 
+#define ROWS_MAX 256
+
 static void count(struct object_trace *trace, const struct object_request *rows, uint32_t rows_count)
 {
     int64_t last_ns = trace->last_ns;
@@ -278,23 +280,54 @@ static void count(struct object_trace *trace, const struct object_request *rows,
     trace->last_ns = last_ns;
     trace->info.backward += backward;
     trace->info.zero_sizes += zero_sizes;
+}
+
+/* After a read of so many. */
+static enum status read_end(struct object_trace *trace, uint32_t rows_count)
+{
+    trace->row += rows_count;
     trace->info.requests += rows_count;
+    if (trace->end == STATUS_END && trace->row == 0)
+        object_say(trace, STATUS_CORRUPT, "there is no request in it; a trace has at least one");
+    return rows_count > 0 ? STATUS_OK : trace->end;
 }
 
 enum status object_trace_read(struct object_trace *trace, struct object_request *rows, uint32_t max, uint32_t *ret_count)
 {
-    uint32_t rows_count = 0;
-
     check(max > 0);
-    if (trace->end == STATUS_OK) {
-        rows_count = trace->format->fill(trace, rows, max);
-        trace->row += rows_count;
-        count(trace, rows, rows_count);
-        if (trace->end == STATUS_END && trace->row == 0)
-            object_say(trace, STATUS_CORRUPT, "there is no request in it; a trace has at least one");
+    *ret_count = 0;
+    if (trace->end != STATUS_OK)
+        return trace->end;
+    *ret_count = trace->format->fill(trace, rows, max);
+    count(trace, rows, *ret_count);
+    return read_end(trace, *ret_count);
+}
+
+static uint32_t fill_by_rows(struct object_trace *trace, struct object_columns_read *to, uint32_t max)
+{
+    struct object_request rows[ROWS_MAX];
+    const uint32_t rows_count = trace->format->fill(trace, rows, min_u32(max, ROWS_MAX));
+
+    count(trace, rows, rows_count);
+    to->bytes = 0;
+    for (uint32_t i = 0; i < rows_count; i++) {
+        to->ids[i] = rows[i].id;
+        to->sizes_bytes[i] = rows[i].size_bytes;
+        to->bytes += rows[i].size_bytes;
+        if (to->next != NULL)
+            to->next[i] = rows[i].next;
     }
-    *ret_count = rows_count;
-    return rows_count > 0 ? STATUS_OK : trace->end;
+    return rows_count;
+}
+
+enum status object_trace_read_columns(struct object_trace *trace, struct object_columns_read *to, uint32_t max, uint32_t *ret_count)
+{
+    check(max > 0);
+    *ret_count = 0;
+    if (trace->end != STATUS_OK)
+        return trace->end;
+    *ret_count = trace->format->fill_columns != NULL ? trace->format->fill_columns(trace, to, max) : fill_by_rows(trace, to, max);
+    return read_end(trace, *ret_count);
 }
 
 uint64_t object_trace_expected(const struct object_trace *trace)

@@ -62,6 +62,14 @@ enum status object_trace_open(const char *path, const char *format, const struct
 /* Up to `max` > 0 requests into `rows`: STATUS_OK and at least one; STATUS_END and none after the last; STATUS_CORRUPT or
  * STATUS_IO and none with object_trace_message(). Rows before a bad one are given first. */
 enum status object_trace_read(struct object_trace *trace, struct object_request *rows, uint32_t max, uint32_t *ret_count);
+/* The same into arrays of `max` each, for who goes through millions of them. */
+struct object_columns_read {
+    uint64_t *ids;
+    uint64_t *sizes_bytes;
+    int64_t *next;  /* NULL: not wanted */
+    uint128 bytes;  /* the sum of sizes_bytes[] */
+};
+enum status object_trace_read_columns(struct object_trace *trace, struct object_columns_read *to, uint32_t max, uint32_t *ret_count);
 /* To the first request, also after a failure; texts keep their numbers. STATUS_IO for what cannot seek (a pipe). */
 enum status object_trace_rewind(struct object_trace *trace);
 /* The text that an id stands for, not closed by a NUL; NULL when it is a number. Valid until the next read. */

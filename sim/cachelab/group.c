@@ -37,8 +37,8 @@ struct group {
     uint64_t at;                  /* requests so far */
     char *message;
     struct lab_block block;
-    struct object_request rows[INTERN_BATCH_MAX];
     uint64_t ids[INTERN_BATCH_MAX];
+    int64_t next[INTERN_BATCH_MAX]; /* as the trace says */
 };
 
 static int64_t clock_ns(clockid_t clock)
@@ -80,25 +80,19 @@ static uint32_t block_max(const struct group *group)
     return (uint32_t)most;
 }
 
-static uint64_t next_of(const struct lab_trace *trace, uint64_t at, const struct object_request *row)
-{
-    if (trace->next != NULL)
-        return trace->next[at] == NONE_INDEX ? NONE_USE : trace->next[at];
-    return row->next == OBJECT_NEXT_NEVER ? NONE_USE : (uint64_t)row->next;
-}
-
-static void rows_take(struct group *group, uint32_t count)
+static void next_take(struct group *group, uint32_t count)
 {
     struct lab_block *block = &group->block;
+    const uint32_t *told = group->run->trace->next;
 
     for (uint32_t i = 0; i < count; i++) {
-        block->sizes_bytes[block->count + i] = group->rows[i].size_bytes;
-        group->ids[i] = group->rows[i].id;
+        const uint64_t at = group->at + block->count + i;
+
+        if (told != NULL)
+            block->next[block->count + i] = told[at] == NONE_INDEX ? NONE_USE : told[at];
+        else
+            block->next[block->count + i] = group->next[i] == OBJECT_NEXT_NEVER ? NONE_USE : (uint64_t)group->next[i];
     }
-    for (uint32_t i = 0; i < count; i++)
-        block->bytes += group->rows[i].size_bytes;
-    for (uint32_t i = 0; group->offline && i < count; i++)
-        block->next[block->count + i] = next_of(group->run->trace, group->at + block->count + i, &group->rows[i]);
 }
 
 /* OK with at least one request; END. */
@@ -111,8 +105,9 @@ static enum status block_read(struct group *group)
     block->count = 0;
     block->bytes = 0;
     while (block->count < most) {
+        struct object_columns_read to = {group->ids, block->sizes_bytes + block->count, group->offline ? group->next : NULL, 0};
         uint32_t count;
-        enum status status = object_trace_read(group->trace, group->rows, min_u32(INTERN_BATCH_MAX, most - block->count), &count);
+        enum status status = object_trace_read_columns(group->trace, &to, min_u32(INTERN_BATCH_MAX, most - block->count), &count);
 
         if (status == STATUS_END)
             break;
@@ -120,7 +115,9 @@ static enum status block_read(struct group *group)
             snprintf(group->message, TRACE_MESSAGE_MAX, "%s", object_trace_message(group->trace));
             return status;
         }
-        rows_take(group, count);
+        block->bytes += to.bytes;
+        if (group->offline)
+            next_take(group, count);
         if (intern_ids(group->intern, group->ids, count, block->objects + block->count) != STATUS_OK)
             return say(group, STATUS_FULL, "no memory for more objects");
         block->count += count;
