@@ -1,5 +1,6 @@
 /* Object ids as dense numbers: the first id met is 0, the next new one 1, and so on, so that everything kept by object is
- * an array. Exact (ids are compared, not their hashes) and growing: 32 to 64 bytes an object. */
+ * an array. Exact (ids are compared, not their hashes) and growing: 4 to 32 bytes an object where most ids are small, 32 to 80 where they
+ * are any numbers. */
 #ifndef CACHELAB_INTERN_H
 #define CACHELAB_INTERN_H
 
