@@ -1,5 +1,6 @@
 /* Blocks of requests end where the warm-up or an interval does, so that a cell needs to know of neither: counts are looked at in
- * between. Time is taken a block at a time: each cell's own, and that of reading, which each would have had alone as well. */
+ * between. Time is taken a block at a time: each cell's own, and that of reading, which each would have had alone as well. The process's
+ * time on processors is dealt out by it at the end; to ask for it each block would cost as much as some caches do. */
 #include "cachelab/group.h"
 
 #include <stdio.h>
@@ -15,11 +16,6 @@
 #define BOUND_CELLS_MAX 64
 #define BOUND_REQUEST_BYTES 16u
 
-struct lap {
-    int64_t wall_ns;
-    int64_t cpu_ns;
-};
-
 struct group {
     const struct lab_run *run;
     struct object_trace *trace;
@@ -27,12 +23,14 @@ struct group {
     struct lab_cell **cells;      /* [run->cells_count], as are the next three; NULL: the bound's */
     struct lab_counts *warm;      /* at the end of the warm-up */
     struct lab_counts *interval;  /* at the end of the last interval */
-    struct lap *own;
-    struct lap shared;
-    struct lap last;
+    int64_t *own_ns;
+    int64_t shared_ns;
+    int64_t began_ns;
+    int64_t began_cpu_ns;
+    int64_t last_ns;              /* when the last lap ended */
     bool offline;                 /* one of the cells is */
     struct bound *bound;          /* of all cells that are no policy's; NULL: there are none */
-    struct lap bound_own;
+    int64_t bound_own_ns;
     struct lab_counts bound_counts; /* after the warm-up; of misses, first requests only */
     uint64_t at;                  /* requests so far */
     char *message;
@@ -50,13 +48,12 @@ static int64_t clock_ns(clockid_t clock)
 }
 
 /* What passed since the last call belongs to `lap`. */
-static void lap_end(struct group *group, struct lap *lap)
+static void lap_end(struct group *group, int64_t *lap_ns)
 {
-    const struct lap now = {clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
+    const int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
 
-    lap->wall_ns += now.wall_ns - group->last.wall_ns;
-    lap->cpu_ns += now.cpu_ns - group->last.cpu_ns;
-    group->last = now;
+    *lap_ns += now_ns - group->last_ns;
+    group->last_ns = now_ns;
 }
 
 static enum status say(struct group *group, enum status status, const char *what)
@@ -165,13 +162,13 @@ static enum status block_run(struct group *group, uint32_t objects_before)
 {
     const struct lab_block *block = &group->block;
 
-    lap_end(group, &group->shared);
+    lap_end(group, &group->shared_ns);
     for (uint32_t i = 0; i < group->run->cells_count; i++) {
         if (group->cells[i] == NULL)
             continue;
         if (lab_cell_requests(group->cells[i], block) != STATUS_OK)
             return say(group, STATUS_FULL, "no memory for more objects in the caches");
-        lap_end(group, &group->own[i]);
+        lap_end(group, &group->own_ns[i]);
     }
     if (group->bound == NULL)
         return STATUS_OK;
@@ -184,7 +181,7 @@ static enum status block_run(struct group *group, uint32_t objects_before)
         group->bound_counts.bytes += block->bytes;
         group->bound_counts.misses[LAB_MISS_COMPULSORY] += block->objects_count - objects_before;
     }
-    lap_end(group, &group->bound_own);
+    lap_end(group, &group->bound_own_ns);
     return STATUS_OK;
 }
 
@@ -192,7 +189,8 @@ static enum status blocks_run(struct group *group)
 {
     const struct lab_run *run = group->run;
 
-    group->last = (struct lap){clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
+    group->began_ns = group->last_ns = clock_ns(CLOCK_MONOTONIC);
+    group->began_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     for (uint64_t blocks = 0; run->requests_max == 0 || group->at < run->requests_max; blocks++) {
         const uint32_t objects_before = intern_count(group->intern);
         enum status status;
@@ -263,13 +261,12 @@ static enum status bounds_take(struct group *group, struct lab_result *results)
     status = bound_take(group, LAB_BYTES, results);
     if (status == STATUS_OK)
         status = bound_take(group, LAB_OBJECTS, results);
-    lap_end(group, &group->bound_own);
+    lap_end(group, &group->bound_own_ns);
     for (uint32_t i = 0; i < group->run->cells_count; i++) {
         if (group->cells[i] != NULL)
             continue;
         results[i].memory_bytes = BOUND_REQUEST_BYTES * group->at;
-        results[i].wall_ns += group->bound_own.wall_ns;
-        results[i].cpu_ns += group->bound_own.cpu_ns;
+        results[i].wall_ns += group->bound_own_ns;
     }
     return status;
 }
@@ -282,8 +279,7 @@ static void results_take(const struct group *group, struct lab_result *ret_resul
     for (uint32_t i = 0; i < group->run->cells_count; i++) {
         ret_results[i] = (struct lab_result){
             .requests = group->at,
-            .wall_ns = group->shared.wall_ns + group->own[i].wall_ns,
-            .cpu_ns = group->shared.cpu_ns + group->own[i].cpu_ns,
+            .wall_ns = group->shared_ns + group->own_ns[i],
             .peak_bytes = (uint64_t)usage.ru_maxrss * 1024,
             .neighbours = group->run->cells_count,
         };
@@ -296,6 +292,15 @@ static void results_take(const struct group *group, struct lab_result *ret_resul
     }
 }
 
+static void cpu_deal(const struct group *group, struct lab_result *results)
+{
+    const double wall_ns = (double)max_i64(1, clock_ns(CLOCK_MONOTONIC) - group->began_ns);
+    const double cpu_ns = (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - group->began_cpu_ns);
+
+    for (uint32_t i = 0; i < group->run->cells_count; i++)
+        results[i].cpu_ns = (int64_t)(cpu_ns * ((double)results[i].wall_ns / wall_ns));
+}
+
 static enum status cells_create(struct group *group)
 {
     const uint32_t count = group->run->cells_count;
@@ -303,8 +308,8 @@ static enum status cells_create(struct group *group)
     group->cells = calloc(count, sizeof(struct lab_cell *));
     group->warm = calloc(count, sizeof(*group->warm));
     group->interval = calloc(count, sizeof(*group->interval));
-    group->own = calloc(count, sizeof(*group->own));
-    if (group->cells == NULL || group->warm == NULL || group->interval == NULL || group->own == NULL)
+    group->own_ns = calloc(count, sizeof(*group->own_ns));
+    if (group->cells == NULL || group->warm == NULL || group->interval == NULL || group->own_ns == NULL)
         return STATUS_FULL;
     for (uint32_t i = 0; i < count; i++) {
         const struct evict_policy *evict = group->run->setups[i].policy->evict;
@@ -327,7 +332,7 @@ static void group_free(struct group *group)
     bound_free(group->bound);
     intern_free(group->intern);
     object_trace_close(group->trace);
-    free(group->own);
+    free(group->own_ns);
     free(group->interval);
     free(group->warm);
     free(group->cells);
@@ -357,6 +362,7 @@ enum status lab_group_run(const struct lab_run *run, struct lab_result *ret_resu
     if (status == STATUS_OK) {
         results_take(group, ret_results);
         status = bounds_take(group, ret_results);
+        cpu_deal(group, ret_results);
         *ret_info = object_trace_info(group->trace);
     }
     group_free(group);

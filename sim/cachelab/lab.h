@@ -88,7 +88,7 @@ struct lab_result {
     uint64_t memory_bytes;    /* of the cell: entries, ghosts, the policy's state, where each object lies */
     uint64_t requests;        /* with the warm-up's: what the times are of */
     int64_t wall_ns;          /* the cell's own, and reading and numbering, which the cells of a process share */
-    int64_t cpu_ns;
+    int64_t cpu_ns;          /* its share of the process's */
     uint64_t peak_bytes;      /* the most memory of the process that it ran in */
     uint32_t neighbours;      /* cells in that process, itself included */
 };
