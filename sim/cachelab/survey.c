@@ -58,13 +58,10 @@ static enum status room(struct survey *survey, uint32_t count)
     return STATUS_OK;
 }
 
-static enum status rows_add(struct survey *survey, const struct object_request *rows, uint32_t count)
+static enum status requests_add(struct survey *survey, const uint64_t *ids, const uint64_t *sizes_bytes, uint32_t count)
 {
-    uint64_t ids[INTERN_BATCH_MAX];
     uint32_t numbers[INTERN_BATCH_MAX];
 
-    for (uint32_t i = 0; i < count; i++)
-        ids[i] = rows[i].id;
     if (intern_ids(survey->intern, ids, count, numbers) != STATUS_OK || room(survey, count) != STATUS_OK)
         return STATUS_FULL;
     for (uint32_t i = 0; i < count; i++, survey->at++) {
@@ -74,17 +71,19 @@ static enum status rows_add(struct survey *survey, const struct object_request *
             survey->seen.objects++;
         else if (survey->with_next)
             survey->seen.next[object->last] = (uint32_t)survey->at;
-        *object = (struct object){rows[i].size_bytes, (uint32_t)survey->at};
+        *object = (struct object){sizes_bytes[i], (uint32_t)survey->at};
         if (survey->with_next)
             survey->seen.next[survey->at] = NONE_INDEX;
     }
     return STATUS_OK;
 }
 
-static enum status rows_read(struct survey *survey, uint64_t requests_max, bool (*progress)(void *, uint64_t, uint64_t), void *context,
+static enum status requests_read(struct survey *survey, uint64_t requests_max, bool (*progress)(void *, uint64_t, uint64_t), void *context,
                              char *ret_message)
 {
-    struct object_request rows[INTERN_BATCH_MAX];
+    uint64_t ids[INTERN_BATCH_MAX];
+    uint64_t sizes_bytes[INTERN_BATCH_MAX];
+    struct object_columns_read to = {.ids = ids, .sizes_bytes = sizes_bytes};
 
     for (uint64_t batches = 0; requests_max == 0 || survey->at < requests_max; batches++) {
         const uint64_t most = requests_max == 0 ? INTERN_BATCH_MAX : min_u64(INTERN_BATCH_MAX, requests_max - survey->at);
@@ -93,14 +92,14 @@ static enum status rows_read(struct survey *survey, uint64_t requests_max, bool 
 
         if (batches % 256 == 0 && !progress(context, survey->at, object_trace_expected(survey->trace)))
             return STATUS_END;
-        status = object_trace_read(survey->trace, rows, (uint32_t)most, &count);
+        status = object_trace_read_columns(survey->trace, &to, (uint32_t)most, &count);
         if (status == STATUS_END)
             break;
         if (status != STATUS_OK) {
             snprintf(ret_message, TRACE_MESSAGE_MAX, "%s", object_trace_message(survey->trace));
             return status;
         }
-        if (rows_add(survey, rows, count) != STATUS_OK) {
+        if (requests_add(survey, ids, sizes_bytes, count) != STATUS_OK) {
             snprintf(ret_message, TRACE_MESSAGE_MAX, "no memory to look ahead over %llu requests, or they are 2^32 - 1 or more",
                      (unsigned long long)survey->at);
             return STATUS_FULL;
@@ -121,7 +120,7 @@ enum status lab_survey_run(const struct lab_trace *trace, bool with_next, uint64
     else
         status = object_trace_open(trace->path, trace->format, trace->options, &survey.trace, ret_message);
     if (status == STATUS_OK)
-        status = rows_read(&survey, requests_max, progress, context, ret_message);
+        status = requests_read(&survey, requests_max, progress, context, ret_message);
     if (status == STATUS_OK) {
         for (uint64_t i = 0; i < survey.seen.objects; i++)
             survey.seen.bytes += survey.objects[i].size_bytes;

@@ -22,6 +22,34 @@ static void read_all(struct object_trace *trace, uint32_t max, struct objects *o
     memcpy(objects->message, object_trace_message(trace), TRACE_MESSAGE_MAX);
 }
 
+/* In columns, which have no times: those stay as they are. With `next` and without is the same. */
+static void read_columns(struct object_trace *trace, uint32_t max, bool with_next, struct objects *objects)
+{
+    static uint64_t ids[4096], sizes_bytes[4096];
+    static int64_t next[4096];
+    struct object_columns_read to = {ids, sizes_bytes, with_next ? next : NULL, 1};
+    uint32_t count;
+
+    objects->count = 0;
+    while ((objects->status = object_trace_read_columns(trace, &to, max, &count)) == STATUS_OK) {
+        uint128 bytes = 0;
+
+        assert_in_range(count, 1, max);
+        for (uint32_t i = 0; i < count; i++)
+            bytes += sizes_bytes[i];
+        assert_true(bytes == to.bytes);
+        for (uint32_t i = 0; i < count && objects->count + i < OBJECTS_KEPT; i++) {
+            struct object_request *row = &objects->rows[objects->count + i];
+
+            *row = (struct object_request){ids[i], sizes_bytes[i], row->at_ns, with_next ? next[i] : row->next};
+        }
+        objects->count += count;
+    }
+    assert_int_equal(count, 0);
+    objects->info = object_trace_info(trace);
+    memcpy(objects->message, object_trace_message(trace), TRACE_MESSAGE_MAX);
+}
+
 struct objects objects_of_bytes(const void *bytes, size_t count, const char *format, const struct object_options *options,
                                 uint32_t max)
 {
@@ -37,6 +65,11 @@ struct objects objects_of_bytes(const void *bytes, size_t count, const char *for
     assert_int_equal(object_trace_rewind(trace), STATUS_OK);
     read_all(trace, max, &again);
     assert_memory_equal(&objects, &again, sizeof(again));
+    for (uint32_t with_next = 0; with_next < 2; with_next++) {
+        assert_int_equal(object_trace_rewind(trace), STATUS_OK);
+        read_columns(trace, max, with_next == 1, &again);
+        assert_memory_equal(&objects, &again, sizeof(again));
+    }
     object_trace_close(trace);
     return objects;
 }
