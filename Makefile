@@ -17,8 +17,10 @@ CFLAGS_tsan    := -O1 -fsanitize=thread
 ifeq ($(origin CFLAGS_$(MODE)),undefined)
 $(error MODE=$(MODE) is unknown: release, debug, asan or tsan)
 endif
+# Line tables are what traces of the stack and sanitizers need; all else of -g doubles what is written and linked.
+SYMBOLS := $(if $(filter debug,$(MODE)),-g,-g1)
 # -ffp-contract=off: equal bits in every mode. -fno-math-errno: sqrt is an instruction, so shared/ needs no libm.
-CFLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) -g -MMD -MP -ffp-contract=off -fno-math-errno \
+CFLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L $(WARN) $(SYMBOLS) -MMD -MP -ffp-contract=off -fno-math-errno \
           $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
 LDFLAGS := $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
 
@@ -102,6 +104,10 @@ $(B)/bin/berth-exec: $(call obj,$(EXEC_MAIN)) $(EXEC_LIBS_OWN)
 	@echo "  LINK $@"
 	@$(CC) $(LDFLAGS) -o $@ $(call obj,$(EXEC_MAIN)) $(EXEC_LIBS_OWN) $(EXEC_LIBS)
 
+# Hundreds of test programs are linked with whole archives; where the quicker linker is (binutils has it), it does that.
+GOLD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
+$(B)/tests/%: LDFLAGS += $(GOLD)
+
 # A test program is its file, the other files of its folder (rigs), and tests/support.c.
 .SECONDEXPANSION:
 rig_of = $(call obj,$(filter-out test_% $(patsubst $(B)/%,%,$(1))/test_%,$(wildcard $(patsubst $(B)/%,%,$(1))/*.c)))
@@ -127,7 +133,7 @@ $(B)/tests/exec/serving/test_serving: | $(B)/bin/berth-exec
 $(B)/tests/exec/control/api/test_adapters $(B)/tests/exec/control/api/test_chat: | $(B)/bin/berth-exec $(B)/tests/bench/exec/stub_server
 
 # Kernels under the emulation; nvcc lets types alias.
-EMU_CXXFLAGS := -std=c++20 -fPIC -fno-strict-aliasing -Wall -Wextra -Werror -g -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
+EMU_CXXFLAGS := -std=c++20 -fPIC -fno-strict-aliasing -Wall -Wextra -Werror $(SYMBOLS) -MMD -MP -ffp-contract=off -Ishared -Iexec -Itests $(CFLAGS_$(MODE)) $(EXTRA_CFLAGS)
 $(B)/emu/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
