@@ -1,14 +1,16 @@
 #!/bin/sh
 # The control plane before a model server that computes nothing: what a request costs, and 2,000 streams at once. It is held to one core;
 # client, server and vault have the others.
-#   tests/bench/control.sh build/MODE
+#   tests/bench/control.sh build/MODE [answers|streams]
 set -u
 build=$1
+only=${2:-}
 load=$build/tests/bench/exec/control_load
 . tests/bench/platform.sh
 
-# case, tokens a second of each stream: 0 is all at once
+# case, arguments of the stub
 measure() {
+    [ -z "$only" ] || [ "$only" = "$1" ] || return 0
     state=$place/state-$1
     start "$state" "$place/$1.log" 1 --base m=$place/tiny --gate off --server-requests 2048 --server-program "$build/tests/bench/exec/stub_server $2"
     "$exec" tenant add bench --state "$state" >/dev/null && key=$("$exec" key add bench --state "$state") &&
@@ -27,5 +29,5 @@ measure() {
 }
 
 "$exec" model create-tiny --out "$place/tiny" --steps 1 >/dev/null 2>"$place/tiny.log" || die "no base"
-measure answers 0
+measure answers "0 stamped"
 measure streams 10

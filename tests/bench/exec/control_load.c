@@ -1,12 +1,22 @@
 /* A client of the control plane, which stands before a model server that computes nothing (stub_server.c): so what takes time is the
  * control plane, its wire and this. One JSON line.
- *   control_load answers PORT KEY PID    1,000 answers a second, asked on time whatever comes back (open loop), on lines kept alive
+ *   control_load answers PORT KEY PID    1,000 answers a second, asked a millisecond apart whatever comes back (open loop), on lines kept alive.
+ *                                        value: what the control plane adds, of each answer its whole time without two spans: from
+ *                                        when the kernel gave its request to the server's socket to when the server gave the end of
+ *                                        its answer to it (the stub says both in its text), and from when the kernel gave the answer
+ *                                        to this program's socket to when that was read. What waits in a socket of the control
+ *                                        plane's is its time. A virtual machine's core is away at times, and the kernel has threads
+ *                                        of its own: a thread that goes before all others on core 0 is late then (core_away_ms), and
+ *                                        core_there_p99_ms is of the answers that met nothing of that.
  *   control_load streams PORT KEY PID    2,000 streams at once, each as fast as the server says its tokens
  * The model is m. PID is the control plane's, which has core 0: its CPU is told, and what others took of that core (others_cores), for a
  * latency beside other programs is theirs too. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/histogram.h"
+#include "stamp.h"
 
 #define LINES 256
 #define RATE 1000
@@ -28,10 +39,34 @@
 #define BEGIN_NS (4 * NS_PER_S) /* in which all streams are begun */
 #define STREAMS_END_NS (60 * NS_PER_S)
 #define EVENTS_MAX 256
+#define ANSWERS_MAX (2 * RATE * (MEASURED_NS / NS_PER_S))
+#define LOOK_NS (NS_PER_MS / 2) /* the core is looked at so often */
+#define LATE_NS (NS_PER_MS / 2) /* no program's doing: no call into the kernel takes so long */
+#define AWAYS_MAX 20000
+
+struct span {
+    int64_t from_ns;
+    int64_t until_ns;
+};
+
+struct answer {
+    struct span whole;   /* to when it came to the socket */
+    int64_t added_ns;
+};
+
+/* The core's absences, as its own thread sees them. */
+struct core_watch {
+    pthread_t thread;
+    bool is_on;          /* false: the machine gives no thread precedence */
+    atomic_bool is_over;
+    struct span *aways;  /* [AWAYS_MAX] */
+    uint32_t count;
+};
 
 struct line {
     int fd;
     int64_t asked_ns;    /* 0: free */
+    int64_t came_ns;     /* to the socket, what was received last */
     int64_t token_at_ns; /* the stream's last; 0: none yet */
     uint32_t tokens;
     bool is_fine;        /* its answer's head said so */
@@ -47,15 +82,10 @@ struct load {
     int timer;
     struct line *lines;
     struct histogram latencies;
+    struct answer *answers; /* [ANSWERS_MAX] */
+    uint32_t answers_count;
+    struct core_watch watch;
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 struct spent {
     double own_s;    /* user's and system's */
@@ -158,7 +188,7 @@ static void ask(const struct load *load, struct line *line, uint32_t tokens, boo
 
 static void receive(struct line *line)
 {
-    const ssize_t got = recv(line->fd, line->text + line->count, sizeof(line->text) - 1 - line->count, 0);
+    const ssize_t got = stamp_receive(line->fd, line->text + line->count, sizeof(line->text) - 1 - line->count, 0, &line->came_ns);
 
     check(got > 0);
     line->count += (size_t)got;
@@ -187,13 +217,27 @@ static bool has_answer(const struct line *line)
     return length != NULL && body != NULL && length < body && line->text + line->count >= body + 4 + strtoul(length + 17, NULL, 10);
 }
 
+/* While the server had it: the stub's two stamps follow its letters. */
+static int64_t server_ns(const struct line *line)
+{
+    const char *content = strstr(line->text, "\"content\":\"");
+    long long came_ns = 0, left_ns = 0;
+
+    check(content != NULL && sscanf(content, "%*[^ ] %lld %lld", &came_ns, &left_ns) == 2);
+    check(line->asked_ns <= came_ns && came_ns <= left_ns && left_ns <= line->came_ns);
+    return left_ns - came_ns;
+}
+
 static void hear_answer(struct load *load, struct line *line)
 {
     receive(line);
     if (!has_answer(line))
         return;
     must_be_fine(line);
-    histogram_add(&load->latencies, now_ns() - line->asked_ns);
+    histogram_add(&load->latencies, stamp_now_ns() - line->asked_ns);
+    if (load->answers_count < ANSWERS_MAX)
+        load->answers[load->answers_count++] = (struct answer){.whole = {line->asked_ns, line->came_ns},
+                                                               .added_ns = line->came_ns - line->asked_ns - server_ns(line)};
     line->asked_ns = 0;
 }
 
@@ -212,37 +256,137 @@ static struct line *free_line(struct load *load)
     return NULL;
 }
 
-/* What is due: each request counts from when it is sent, or, where all lines were busy, from when it was due. */
+/* What is due: each request counts from when it is sent, or, where all lines were busy, from when it was due. After a time in which this
+ * program did not run, what it missed does not come in one heap: that would be no thousand a second. */
 static void ask_due(struct load *load, int64_t *due_ns, bool *had_none, uint64_t *asked)
 {
-    while (*due_ns <= now_ns()) {
+    if (!*had_none)
+        *due_ns = max_i64(*due_ns, stamp_now_ns() - NS_PER_S / RATE);
+    while (*due_ns <= stamp_now_ns()) {
         struct line *line = free_line(load);
 
         if (line == NULL) {
             *had_none = true;
             return;
         }
-        ask(load, line, ANSWER_TOKENS, false, *had_none ? *due_ns : now_ns());
+        ask(load, line, ANSWER_TOKENS, false, *had_none ? *due_ns : stamp_now_ns());
         *due_ns += NS_PER_S / RATE;
         ++*asked;
-        if (*due_ns > now_ns())
+        if (*due_ns > stamp_now_ns())
             *had_none = false;
     }
 }
 
+/* --- the core ------------------------------------------------------------------------------------------------------------------- */
+
+static void *look_at_core(void *context)
+{
+    struct core_watch *watch = context;
+    int64_t due_ns = stamp_now_ns();
+
+    while (!atomic_load(&watch->is_over) && watch->count < AWAYS_MAX) {
+        const struct timespec due = {due_ns / NS_PER_S, due_ns % NS_PER_S};
+        int64_t at_ns;
+
+        clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &due, NULL);
+        at_ns = stamp_now_ns();
+        if (at_ns - due_ns > LATE_NS)
+            watch->aways[watch->count++] = (struct span){due_ns - LOOK_NS, at_ns};
+        due_ns = at_ns + LOOK_NS;
+    }
+    return NULL;
+}
+
+static void core_watch_begin(struct core_watch *watch)
+{
+    const struct sched_param first = {.sched_priority = sched_get_priority_max(SCHED_FIFO)};
+    pthread_attr_t how;
+    cpu_set_t core;
+
+    watch->aways = calloc(AWAYS_MAX, sizeof(watch->aways[0]));
+    check(watch->aways != NULL);
+    CPU_ZERO(&core);
+    CPU_SET(0, &core);
+    pthread_attr_init(&how);
+    pthread_attr_setinheritsched(&how, PTHREAD_EXPLICIT_SCHED);
+    check(pthread_attr_setschedpolicy(&how, SCHED_FIFO) == 0 && pthread_attr_setschedparam(&how, &first) == 0);
+    check(pthread_attr_setaffinity_np(&how, sizeof(core), &core) == 0);
+    watch->is_on = pthread_create(&watch->thread, &how, look_at_core, watch) == 0;
+    pthread_attr_destroy(&how);
+}
+
+static void core_watch_end(struct core_watch *watch)
+{
+    atomic_store(&watch->is_over, true);
+    if (watch->is_on)
+        pthread_join(watch->thread, NULL);
+}
+
+static bool was_away(const struct core_watch *watch, const struct span *span)
+{
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (watch->aways[i].from_ns < span->until_ns && span->from_ns < watch->aways[i].until_ns)
+            return true;
+    return false;
+}
+
+static double away_ms(const struct core_watch *watch, const struct span *measured)
+{
+    int64_t away_ns = 0;
+
+    for (uint32_t i = 0; i < watch->count; i++)
+        away_ns += max_i64(min_i64(watch->aways[i].until_ns, measured->until_ns) - max_i64(watch->aways[i].from_ns + LOOK_NS, measured->from_ns), 0);
+    return (double)away_ns * 1e-6;
+}
+
+/* --- what is said of them ------------------------------------------------------------------------------------------------------- */
+
+static double quantile_ms(const struct histogram *histogram, double q)
+{
+    return (double)histogram_quantile(histogram, q) * 1e-6;
+}
+
+static void tell_answers(struct load *load, const struct span *measured, uint64_t asked, double cpu_s, double others)
+{
+    static struct histogram added, there;
+
+    histogram_init(&added);
+    histogram_init(&there);
+    for (uint32_t i = 0; i < load->answers_count; i++) {
+        histogram_add(&added, load->answers[i].added_ns);
+        if (!was_away(&load->watch, &load->answers[i].whole))
+            histogram_add(&there, load->answers[i].added_ns);
+    }
+    printf("{\"name\": \"control\", \"case\": \"%d answers a second\", \"value\": %.3f, \"unit\": \"ms\", \"goal\": 1, \"of\": \"added p99\", "
+           "\"added_p50_ms\": %.3f, \"added_p999_ms\": %.3f, \"whole_p50_ms\": %.3f, \"whole_p99_ms\": %.3f, \"whole_p999_ms\": %.3f, ",
+           RATE, quantile_ms(&added, 0.99), quantile_ms(&added, 0.5), quantile_ms(&added, 0.999), quantile_ms(&load->latencies, 0.5),
+           quantile_ms(&load->latencies, 0.99), quantile_ms(&load->latencies, 0.999));
+    if (load->watch.is_on)
+        printf("\"core_away_ms\": %.1f, \"core_there_answers\": %llu, \"core_there_p99_ms\": %.3f, \"core_there_p999_ms\": %.3f, ",
+               away_ms(&load->watch, measured), (unsigned long long)there.count, quantile_ms(&there, 0.99), quantile_ms(&there, 0.999));
+    printf("\"asked\": %llu, \"answered\": %llu, \"cpu_cores\": %.2f, \"cpu_us\": %.0f, \"others_cores\": %.2f}\n",
+           (unsigned long long)asked, (unsigned long long)load->latencies.count, cpu_s / ((double)MEASURED_NS * 1e-9),
+           cpu_s * 1e6 / (double)load->latencies.count, others);
+}
+
 static void measure_answers(struct load *load, const char *process)
 {
+    struct span measured = {0};
     int64_t began_ns, due_ns;
     struct spent since = {0}, now;
-    double cpu_s;
-    bool is_measured = false, had_none = false;
+    bool had_none = false;
     uint64_t asked = 0;
 
     begin(load, LINES, 250000);
-    for (uint32_t i = 0; i < LINES; i++)
+    load->answers = calloc(ANSWERS_MAX, sizeof(load->answers[0]));
+    check(load->answers != NULL);
+    for (uint32_t i = 0; i < LINES; i++) {
         open_line(load, i);
-    began_ns = due_ns = now_ns();
-    while (now_ns() - began_ns < WARM_UP_NS + MEASURED_NS) {
+        stamp_begin(load->lines[i].fd);
+    }
+    core_watch_begin(&load->watch);
+    began_ns = due_ns = stamp_now_ns();
+    while (stamp_now_ns() - began_ns < WARM_UP_NS + MEASURED_NS) {
         struct epoll_event events[EVENTS_MAX];
         const int count = epoll_wait(load->poller, events, EVENTS_MAX, 100);
         uint64_t ticks;
@@ -252,22 +396,18 @@ static void measure_answers(struct load *load, const char *process)
                 hear_answer(load, &load->lines[events[i].data.u32]);
         (void)!read(load->timer, &ticks, sizeof(ticks));
         ask_due(load, &due_ns, &had_none, &asked);
-        if (!is_measured && now_ns() - began_ns >= WARM_UP_NS) {
-            is_measured = true;
+        if (measured.from_ns == 0 && stamp_now_ns() - began_ns >= WARM_UP_NS) {
+            measured.from_ns = stamp_now_ns();
             since = spent_now(process);
             histogram_init(&load->latencies);
+            load->answers_count = 0;
             asked = 0;
         }
     }
+    measured.until_ns = stamp_now_ns();
     now = spent_now(process);
-    cpu_s = now.own_s - since.own_s;
-    printf("{\"name\": \"control\", \"case\": \"%d answers a second\", \"value\": %.3f, \"unit\": \"ms\", \"goal\": 1, \"of\": \"p99\", "
-           "\"p50_ms\": %.3f, \"p999_ms\": %.3f, \"asked\": %llu, \"answered\": %llu, \"cpu_cores\": %.2f, \"cpu_us\": %.0f, "
-           "\"others_cores\": %.2f}\n",
-           RATE, (double)histogram_quantile(&load->latencies, 0.99) * 1e-6, (double)histogram_quantile(&load->latencies, 0.5) * 1e-6,
-           (double)histogram_quantile(&load->latencies, 0.999) * 1e-6, (unsigned long long)asked,
-           (unsigned long long)load->latencies.count, cpu_s / ((double)MEASURED_NS * 1e-9), cpu_s * 1e6 / (double)load->latencies.count,
-           others_cores(&since, &now, (double)MEASURED_NS * 1e-9));
+    core_watch_end(&load->watch);
+    tell_answers(load, &measured, asked, now.own_s - since.own_s, others_cores(&since, &now, (double)MEASURED_NS * 1e-9));
 }
 
 /* --- streams -------------------------------------------------------------------------------------------------------------------- */
@@ -281,7 +421,7 @@ struct heard {
 
 static void hear_token(struct load *load, struct line *line, struct heard *heard)
 {
-    const int64_t at_ns = now_ns();
+    const int64_t at_ns = stamp_now_ns();
 
     if (line->token_at_ns == 0) {
         heard->worst_first_ns = max_i64(heard->worst_first_ns, at_ns - line->asked_ns);
@@ -332,9 +472,9 @@ static void measure_streams(struct load *load, const char *process)
     double seconds;
 
     begin(load, STREAMS, NS_PER_MS);
-    began_ns = now_ns();
+    began_ns = stamp_now_ns();
     since = spent_now(process);
-    while (heard.done < STREAMS && now_ns() - began_ns < STREAMS_END_NS) {
+    while (heard.done < STREAMS && stamp_now_ns() - began_ns < STREAMS_END_NS) {
         struct epoll_event events[EVENTS_MAX];
         const int count = epoll_wait(load->poller, events, EVENTS_MAX, 100);
         uint64_t ticks;
@@ -343,12 +483,12 @@ static void measure_streams(struct load *load, const char *process)
             if (events[i].data.u32 != UINT32_MAX)
                 hear_stream(load, &load->lines[events[i].data.u32], &heard);
         (void)!read(load->timer, &ticks, sizeof(ticks));
-        for (; begun < STREAMS && now_ns() - began_ns >= BEGIN_NS / STREAMS * begun; begun++) {
+        for (; begun < STREAMS && stamp_now_ns() - began_ns >= BEGIN_NS / STREAMS * begun; begun++) {
             open_line(load, begun);
-            ask(load, &load->lines[begun], STREAM_TOKENS, true, now_ns());
+            ask(load, &load->lines[begun], STREAM_TOKENS, true, stamp_now_ns());
         }
     }
-    seconds = (double)(now_ns() - began_ns) * 1e-9;
+    seconds = (double)(stamp_now_ns() - began_ns) * 1e-9;
     now = spent_now(process);
     cpu_s = now.own_s - since.own_s;
     for (uint32_t i = 0; i < STREAMS; i++)

@@ -1,7 +1,11 @@
 /* A model server without a model, for measurements and tests of the control plane: it speaks the server's side of the wire, takes any
  * adapter, and answers every request with max_tokens tokens, at a rate or at once. It computes nothing, so what is measured is the
  * control plane.
- *   stub_server [TOKENS_PER_S]      of each stream; 0 or nothing: all at once; a socket from the keeper is descriptor 3 */
+ *   stub_server [TOKENS_PER_S [stamped]]
+ * TOKENS_PER_S: of each stream; 0 or nothing: all at once; a socket from the keeper is descriptor 3. stamped: an answer's text ends in
+ * when its request came to the socket and when its end was given to it, in nanoseconds of the wall clock; no adapters then. */
+#define _GNU_SOURCE /* SCM_TIMESTAMPNS */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +13,12 @@
 
 #include "control/core/core.h"
 #include "link/link.h"
+#include "stamp.h"
 
 #define STREAMS_MAX 8192u
 #define TOKENS_A_FRAME 256u
 #define ACCOUNT_BYTES_MAX 256u
+#define LOOK_MS 100 /* beats are due meanwhile */
 
 struct stream {
     uint64_t request;
@@ -24,6 +30,7 @@ struct stream {
     uint32_t made;           /* tokens that a model would have made by now */
     uint32_t said;
     int64_t since_ns;
+    int64_t came_ns;         /* to the socket; stamped only */
     uint32_t account_bytes;
     uint8_t account[ACCOUNT_BYTES_MAX];
 };
@@ -31,6 +38,8 @@ struct stream {
 struct stub {
     struct link *link;
     int64_t token_ns;        /* 0: at once */
+    bool is_stamped;
+    int64_t came_ns;         /* the frame that is heard now */
     bool is_ready;
     bool is_draining;
     struct stream *streams;  /* [count], in no order */
@@ -90,10 +99,19 @@ static bool say_usage(struct stub *stub, const struct stream *stream)
 
 static bool say_done(struct stub *stub, const struct stream *stream)
 {
-    const struct wire_done done = {.request = stream->request, .finish = stream->is_aborted ? CORE_END_CANCELLED : CORE_END_LENGTH,
-                                   .prompt_tokens = stream->prompt_tokens, .output_tokens = stream->made, .tier_found = TIER_GPU};
+    struct wire_done done = {.request = stream->request, .finish = stream->is_aborted ? CORE_END_CANCELLED : CORE_END_LENGTH,
+                             .prompt_tokens = stream->prompt_tokens, .output_tokens = stream->made, .tier_found = TIER_GPU};
+    char text[64];
 
-    return link_say(stub->link, WIRE_DONE, &done, 0) != STATUS_FULL;
+    if (!stub->is_stamped)
+        return link_say(stub->link, WIRE_DONE, &done, 0) != STATUS_FULL;
+    (void)link_flush(stub->link); /* what comes before it is not waited for by what comes after the stamp */
+    done.text_count = (uint32_t)snprintf(text, sizeof(text), " %lld %lld", (long long)stream->came_ns, (long long)stamp_now_ns());
+    done.text = (const uint8_t *)text;
+    if (link_say(stub->link, WIRE_DONE, &done, 0) == STATUS_FULL)
+        return false;
+    (void)link_flush(stub->link);
+    return true;
 }
 
 /* True: it is over. */
@@ -128,7 +146,8 @@ static void hear_request(struct stub *stub, const struct wire_request *request, 
     check(stub->count < STREAMS_MAX && request->account_count <= ACCOUNT_BYTES_MAX);
     *stream = (struct stream){.request = request->request, .is_wanted = true, .is_aborted = stub->is_draining,
                               .prompt_tokens = inbox->descriptors_count > 0 ? 0 : request->prompt_count,
-                              .max_tokens = request->max_tokens, .since_ns = now_ns(), .account_bytes = request->account_count};
+                              .max_tokens = request->max_tokens, .since_ns = now_ns(), .came_ns = stub->came_ns,
+                              .account_bytes = request->account_count};
     memcpy(stream->account, request->account, request->account_count);
     stub->count++;
 }
@@ -171,6 +190,8 @@ static void hear(struct stub *stub, const struct wire_frame *frame, const struct
     case WIRE_START:
         if (!stub->is_ready) {
             stub->is_ready = true;
+            if (stub->is_stamped)
+                stamp_begin(link_descriptor(stub->link)); /* stamps take the room of descriptors, and the base's has come */
             be_ready(stub);
         }
         break;
@@ -203,16 +224,34 @@ static int wait_ms(const struct stub *stub)
     return due_ns <= at_ns ? 0 : (int)((due_ns - at_ns) / NS_PER_MS + 1);
 }
 
+/* As link_next(); stamped, the frame that it takes is looked at first. One that comes in between counts from when it was taken. */
+static enum link_event next(struct stub *stub, int wait_ms, struct wire_frame *ret_frame, struct wire_inbox **ret_inbox)
+{
+    struct pollfd one = {.fd = link_descriptor(stub->link), .events = POLLIN};
+    enum link_event event;
+
+    if (!stub->is_stamped)
+        return link_next(stub->link, wait_ms, ret_frame, ret_inbox);
+    (void)link_flush(stub->link);
+    stub->came_ns = 0;
+    if (poll(&one, 1, wait_ms < 0 || wait_ms > LOOK_MS ? LOOK_MS : wait_ms) > 0)
+        (void)stamp_receive(one.fd, NULL, 0, MSG_PEEK | MSG_DONTWAIT, &stub->came_ns);
+    event = link_next(stub->link, 0, ret_frame, ret_inbox);
+    if (stub->came_ns == 0)
+        stub->came_ns = stamp_now_ns();
+    return event;
+}
+
 static int run(struct stub *stub)
 {
     for (;;) {
         struct wire_frame frame;
         struct wire_inbox *inbox;
-        enum link_event event = link_next(stub->link, wait_ms(stub), &frame, &inbox);
+        enum link_event event = next(stub, wait_ms(stub), &frame, &inbox);
 
         for (uint32_t i = 0; event == LINK_FRAME && i < 256; i++) {
             hear(stub, &frame, inbox);
-            event = link_next(stub->link, 0, &frame, &inbox);
+            event = next(stub, 0, &frame, &inbox);
         }
         if (event == LINK_FRAME)
             hear(stub, &frame, inbox);
@@ -229,7 +268,7 @@ int main(int argc, char **argv)
     const struct link_config config = {.socket = KEEPER_SOCKET, .kind = CORE_SERVER, .requests_max = STREAMS_MAX, .flow_bytes = 8u << 20,
                                        .queue_bytes = 4u << 20};
     const long tokens_per_s = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
-    struct stub stub = {.token_ns = tokens_per_s > 0 ? NS_PER_S / tokens_per_s : 0};
+    struct stub stub = {.token_ns = tokens_per_s > 0 ? NS_PER_S / tokens_per_s : 0, .is_stamped = argc > 2 && strcmp(argv[2], "stamped") == 0};
     struct refusal refusal = {""};
     int code = 1;
 
