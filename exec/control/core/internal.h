@@ -24,6 +24,7 @@
 #define UNCOMMITTED_MAX 64            /* of a trainer or validator */
 #define SERVER_UNCOMMITTED_MAX 2048   /* two seconds of the disk at a thousand answers a second: beyond, nothing of the server is read */
 #define TELLS_TOGETHER_MAX 256        /* in one commit */
+#define TELLS_NS (20 * NS_PER_MS)     /* from one commit to the next of a server that has fewer to tell */
 
 struct worker_link;
 struct server;
@@ -147,6 +148,7 @@ struct worker_link {
     uint32_t tells_count;
     uint32_t tells_max;
     bool is_telling;
+    int64_t tells_due_ns;    /* fewer than TELLS_TOGETHER_MAX wait until then */
     bool is_ending;          /* its row's end is being written */
 };
 

@@ -236,6 +236,15 @@ static void close_calls(struct core *core)
     requests_end_all(core);
 }
 
+/* What waited for more to share its commit. */
+static void tell_rest(struct core *core)
+{
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        if (core->workers[i] != NULL && core->workers[i]->tells_count > 0)
+            server_tells_turn(core, core->workers[i]);
+    }
+}
+
 /* The writer has acts of ours, and they come back here. */
 static void wait_for_acts(struct core *core)
 {
@@ -256,6 +265,7 @@ void *core_loop(void *context)
         stop_at_ns = stop_asked(core);
     }
     close_calls(core);
+    tell_rest(core);
     wait_for_acts(core);
     count(core);
     fleet_check(core->fleet);

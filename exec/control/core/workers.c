@@ -300,9 +300,15 @@ void worker_link_turn(struct core *core, struct worker_link *worker)
 
 int64_t worker_link_due_ns(const struct core *core, const struct worker_link *worker)
 {
+    int64_t due_ns = NEVER_NS;
+
     if (worker->forget_wanted || (worker->end_wanted && !worker->has_exited))
         return core->now_ns + AGAIN_NS;
-    return worker->phase == WORKER_TALKS && worker->socket >= 0 && !worker->is_over ? wire_state(worker->wire).beat_due_at_ns : NEVER_NS;
+    if (worker->tells_count > 0 && !worker->is_telling && !worker->is_ending)
+        due_ns = worker->tells_due_ns;
+    if (worker->phase == WORKER_TALKS && worker->socket >= 0 && !worker->is_over)
+        due_ns = min_i64(due_ns, wire_state(worker->wire).beat_due_at_ns);
+    return due_ns;
 }
 
 /* --- the launcher's news --------------------------------------------------------------------------------------------------------- */

@@ -120,6 +120,39 @@ static void a_record_without_an_account_is_passed_over(void **state)
     rig_end(&rig);
 }
 
+/* Some of them among others, in one commit and in several. */
+static void records_beside_one_without_an_account_count(void **state)
+{
+    enum { RECORDS = 600 };
+    pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
+    char account[128];
+    struct actor *server;
+    int64_t output = 0;
+    struct rig rig;
+
+    (void)state;
+    rig_begin(&rig);
+    rig_up(&rig);
+    server = rig_server(&rig, 1, 0);
+    snprintf(account, sizeof(account), "%s tiny", rig.tenant);
+    UNTIL(&rig, core_counts(rig.core).tells_waiting == 0);
+    pthread_mutex_lock(&disk);
+    OK(&rig, meta_writer_submit(rig.writer, wait_for, let_be, &disk, &rig.refusal));
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        const char *whose = i % 100 == 7 ? "org-none tiny" : account;
+        const struct wire_usage usage = {.at_ms = 1, .output_tokens = 3, .account_count = (uint32_t)strlen(whose),
+                                         .account = (const uint8_t *)whose};
+
+        assert_int_equal(wire_say(server->wire, WIRE_USAGE, &usage, 0, NULL, 0), STATUS_OK);
+    }
+    UNTIL(&rig, core_counts(rig.core).tells_waiting >= RECORDS);
+    pthread_mutex_unlock(&disk);
+    UNTIL(&rig, wire_state(server->wire).committed_seq == wire_state(server->wire).seq);
+    assert_int_equal(rig_usage(&rig, &output), RECORDS - RECORDS / 100);
+    assert_int_equal(output, 3 * (RECORDS - RECORDS / 100));
+    rig_end(&rig);
+}
+
 /* Control planes that go in the middle of it, servers that are killed at times. What a control plane has put on disk and not told the
  * server is said again to the next one. */
 static void no_record_is_lost_or_doubled_by_control_planes_that_go(void **state)
@@ -168,6 +201,7 @@ int main(void)
         cmocka_unit_test(what_is_not_on_disk_yet_is_counted_and_timed),
         cmocka_unit_test(a_slow_disk_holds_up_no_answer),
         cmocka_unit_test(a_record_without_an_account_is_passed_over),
+        cmocka_unit_test(records_beside_one_without_an_account_count),
         cmocka_unit_test(no_record_is_lost_or_doubled_by_control_planes_that_go),
     };
 
