@@ -203,7 +203,7 @@ static bool chat_run(struct task *task, struct metadata *metadata)
 
 /* --- beginning and end ------------------------------------------------------------------------------------------------------ */
 
-static void begin(struct call *call, bool is_chat)
+static void begin(struct call *call, struct metadata *metadata, bool is_chat)
 {
     json_t *body = http_json(call->request);
     struct fault fault = {0};
@@ -234,19 +234,17 @@ static void begin(struct call *call, bool is_chat)
         chat->choices[i].chat = chat;
         chat->choices[i].index = i;
     }
-    pool_begin(call->api->pool, &chat->task);
+    pool_go_on(call->api->pool, &chat->task, metadata);
 }
 
 void chat_begin(struct call *call, struct metadata *metadata)
 {
-    (void)metadata;
-    begin(call, true);
+    begin(call, metadata, true);
 }
 
 void completion_begin(struct call *call, struct metadata *metadata)
 {
-    (void)metadata;
-    begin(call, false);
+    begin(call, metadata, false);
 }
 
 /* The pool frees the chat itself. */

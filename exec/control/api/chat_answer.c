@@ -261,6 +261,8 @@ void chat_got_end(void *owner, const struct core_end *end)
     const bool whole = end->reason == CORE_END_STOP || end->reason == CORE_END_LENGTH;
     const struct chat_piece rest = {.choice = choice->index, .text = end->text, .text_bytes = end->text_bytes};
     const struct chat_piece last = {.choice = choice->index, .finish = end->reason == CORE_END_STOP ? "stop" : "length"};
+    struct pool *pool = chat->api->pool;
+    bool wakes;
 
     chat_measure_end(choice, end);
     pthread_mutex_lock(&chat->lock);
@@ -278,8 +280,10 @@ void chat_got_end(void *owner, const struct core_end *end)
             deliver(chat, &last);
     }
     chat->open--;
-    pool_ask(chat->api->pool, &chat->task); /* under the lock: its last look comes after */
+    wakes = pool_ask_asleep(pool, &chat->task); /* under the lock: its last look comes after */
     pthread_mutex_unlock(&chat->lock);
+    if (wakes)
+        pool_wake(pool);
 }
 
 /* --- the end ---------------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 #include "control/api/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define THREADS_MAX 16
@@ -21,12 +23,14 @@ struct pool {
     struct task *newest;
     uint32_t alive;
     bool stopping;
+    atomic_uint wakers; /* threads that have let go of the lock and are about to wake a worker */
     struct worker workers[THREADS_MAX];
 };
 
-/* Under the lock. */
+/* Under the lock; pool_wake() is owed. A worker that runs at once would only wait for the lock. */
 static void enqueue(struct pool *pool, struct task *task)
 {
+    atomic_fetch_add(&pool->wakers, 1);
     task->queued = true;
     task->next = NULL;
     if (pool->first == NULL)
@@ -34,16 +38,18 @@ static void enqueue(struct pool *pool, struct task *task)
     else
         pool->last->next = task;
     pool->last = task;
-    pthread_cond_signal(&pool->some);
 }
 
-/* Under the lock. */
-static void ask(struct pool *pool, struct task *task)
+/* Under the lock. True: pool_wake() is owed. */
+static bool ask(struct pool *pool, struct task *task)
 {
+    const bool wakes = !task->running && !task->queued;
+
     if (task->running)
         task->again = true;
-    else if (!task->queued)
+    else if (wakes)
         enqueue(pool, task);
+    return wakes;
 }
 
 /* Under the lock. */
@@ -60,43 +66,55 @@ static void end(struct pool *pool, struct task *task)
     pthread_cond_broadcast(&pool->none);
 }
 
-/* Under the lock. NULL: the pool ends. */
+/* Under the lock. */
+static void begin_run(struct task *task)
+{
+    task->running = true;
+    task->again = false;
+}
+
+/* NULL: the pool ends. */
 static struct task *take(struct pool *pool)
 {
     struct task *task;
 
+    pthread_mutex_lock(&pool->lock);
     while (pool->first == NULL && !pool->stopping)
         pthread_cond_wait(&pool->some, &pool->lock);
     task = pool->first;
-    if (task == NULL)
-        return NULL;
-    pool->first = task->next;
-    task->queued = false;
-    task->running = true;
-    task->again = false;
+    if (task != NULL) {
+        pool->first = task->next;
+        task->queued = false;
+        begin_run(task);
+    }
+    pthread_mutex_unlock(&pool->lock);
     return task;
+}
+
+/* Marked as running. */
+static void run(struct pool *pool, struct task *task, struct metadata *metadata)
+{
+    const bool over = task->run(task, metadata);
+    bool wakes = false;
+
+    pthread_mutex_lock(&pool->lock);
+    task->running = false;
+    if (over)
+        end(pool, task);
+    else if (task->again)
+        wakes = ask(pool, task);
+    pthread_mutex_unlock(&pool->lock);
+    if (wakes)
+        pool_wake(pool);
 }
 
 static void *work(void *context)
 {
     struct worker *worker = context;
-    struct pool *pool = worker->pool;
     struct task *task;
 
-    pthread_mutex_lock(&pool->lock);
-    while ((task = take(pool)) != NULL) {
-        bool over;
-
-        pthread_mutex_unlock(&pool->lock);
-        over = task->run(task, worker->metadata);
-        pthread_mutex_lock(&pool->lock);
-        task->running = false;
-        if (over)
-            end(pool, task);
-        else if (task->again)
-            enqueue(pool, task);
-    }
-    pthread_mutex_unlock(&pool->lock);
+    while ((task = take(worker->pool)) != NULL)
+        run(worker->pool, task, worker->metadata);
     return NULL;
 }
 
@@ -133,23 +151,54 @@ enum status pool_start(const struct meta_options *options, uint32_t threads, str
     return status;
 }
 
-void pool_begin(struct pool *pool, struct task *task)
+/* Under the lock. */
+static void add(struct pool *pool, struct task *task)
 {
-    pthread_mutex_lock(&pool->lock);
     task->older = pool->newest;
     if (pool->newest != NULL)
         pool->newest->newer = task;
     pool->newest = task;
     pool->alive++;
+}
+
+void pool_begin(struct pool *pool, struct task *task)
+{
+    pthread_mutex_lock(&pool->lock);
+    add(pool, task);
     enqueue(pool, task);
     pthread_mutex_unlock(&pool->lock);
+    pool_wake(pool);
+}
+
+void pool_go_on(struct pool *pool, struct task *task, struct metadata *metadata)
+{
+    pthread_mutex_lock(&pool->lock);
+    add(pool, task);
+    begin_run(task);
+    pthread_mutex_unlock(&pool->lock);
+    run(pool, task, metadata);
+}
+
+bool pool_ask_asleep(struct pool *pool, struct task *task)
+{
+    bool wakes;
+
+    pthread_mutex_lock(&pool->lock);
+    wakes = ask(pool, task);
+    pthread_mutex_unlock(&pool->lock);
+    return wakes;
+}
+
+void pool_wake(struct pool *pool)
+{
+    pthread_cond_signal(&pool->some);
+    atomic_fetch_sub(&pool->wakers, 1);
 }
 
 void pool_ask(struct pool *pool, struct task *task)
 {
-    pthread_mutex_lock(&pool->lock);
-    ask(pool, task);
-    pthread_mutex_unlock(&pool->lock);
+    if (pool_ask_asleep(pool, task))
+        pool_wake(pool);
 }
 
 uint32_t pool_tasks(struct pool *pool)
@@ -167,8 +216,10 @@ void pool_stop(struct pool *pool)
     if (pool == NULL)
         return;
     pthread_mutex_lock(&pool->lock);
-    for (struct task *task = pool->newest; task != NULL; task = task->older)
-        ask(pool, task);
+    for (struct task *task = pool->newest; task != NULL; task = task->older) {
+        if (ask(pool, task))
+            pool_wake(pool);
+    }
     while (pool->alive > 0)
         pthread_cond_wait(&pool->none, &pool->lock);
     pool->stopping = true;
@@ -179,6 +230,8 @@ void pool_stop(struct pool *pool)
             pthread_join(pool->workers[i].thread, NULL);
         meta_close(pool->workers[i].metadata);
     }
+    while (atomic_load(&pool->wakers) > 0) /* for a task that has been run already */
+        (void)sched_yield();
     pthread_cond_destroy(&pool->none);
     pthread_cond_destroy(&pool->some);
     pthread_mutex_destroy(&pool->lock);

@@ -18,7 +18,12 @@ struct task {
 enum status pool_start(const struct meta_options *options, uint32_t threads, struct pool **ret_pool, struct refusal *refusal);
 /* It runs now, and again when it is asked for, until its run() says that it is over. */
 void pool_begin(struct pool *pool, struct task *task);
+/* The same from within a task's run() that ends with this: the new one runs first here, and wakes no other thread for that. */
+void pool_go_on(struct pool *pool, struct task *task, struct metadata *metadata);
 void pool_ask(struct pool *pool, struct task *task);
+/* In two steps, for who holds a lock that the task wants. True: pool_wake() is owed, once that is let go of; the task may be over by then. */
+bool pool_ask_asleep(struct pool *pool, struct task *task);
+void pool_wake(struct pool *pool);
 uint32_t pool_tasks(struct pool *pool);
 /* Asks all tasks to run once more, for what they waited for may not come any more, and waits until they are over. NULL is fine. */
 void pool_stop(struct pool *pool);

@@ -180,6 +180,7 @@ void http_put_headers(struct http_request *request, struct MHD_Response *respons
 /* Gives it to the HTTP thread; the owner has no more to do with the request. */
 static void answer(struct http_request *request, unsigned status, struct MHD_Response *response, uint64_t bytes)
 {
+    struct MHD_Connection *resumed = NULL;
     bool owned;
 
     check(response != NULL);
@@ -194,9 +195,11 @@ static void answer(struct http_request *request, unsigned status, struct MHD_Res
         request->response = response;
         if (owned)
             request->state = REQUEST_ANSWERED;
-        http_request_wake(request);
+        resumed = http_request_wakes(request);
     }
     pthread_mutex_unlock(&request->lock);
+    if (resumed != NULL)
+        MHD_resume_connection(resumed);
     if (!owned)
         return;
     atomic_fetch_sub(&request->server->held, 1);

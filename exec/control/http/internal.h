@@ -167,6 +167,9 @@ enum MHD_Result http_on_access(void *context, struct MHD_Connection *mhd, const 
 void http_on_completed(void *context, struct MHD_Connection *mhd, void **request, enum MHD_RequestTerminationCode code);
 /* Under request.lock: if it is suspended, it goes on. */
 void http_request_wake(struct http_request *request);
+/* The same in two steps, for the HTTP thread wants the lock at once: what is not NULL is to be resumed by the caller, and by nobody else,
+ * once he has let go of it. Until then libmicrohttpd leaves it alone. */
+struct MHD_Connection *http_request_wakes(struct http_request *request);
 /* Under request.lock: its client is gone; tells the owner. */
 void http_request_gone(struct http_request *request);
 

@@ -69,12 +69,20 @@ void http_request_release(struct http_request *request)
         request_free(request);
 }
 
+struct MHD_Connection *http_request_wakes(struct http_request *request)
+{
+    struct MHD_Connection *mhd = request->suspended ? request->mhd : NULL;
+
+    request->suspended = false;
+    return mhd;
+}
+
 void http_request_wake(struct http_request *request)
 {
-    if (!request->suspended)
-        return;
-    request->suspended = false;
-    MHD_resume_connection(request->mhd);
+    struct MHD_Connection *mhd = http_request_wakes(request);
+
+    if (mhd != NULL)
+        MHD_resume_connection(mhd);
 }
 
 void http_request_gone(struct http_request *request)
